@@ -107,6 +107,27 @@ def test_names_and_addresses_of_other_hosts_are_not_in_it(folder):
     assert '"client": {' in everything, "a word of the data is no name"
 
 
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("bluebell", False),
+        ("192.0.2.7", False),
+        ("127.0.0.1", True),
+        ("marigold", False),
+    ],
+)
+def test_the_host_of_a_server_that_ran_already_is_not_in_it(folder, host, told):
+    """As ``at:HOST:PORT`` it stands in the trials, the parameters and the results."""
+    at = f"{host}:7000"
+    plan = {"parameters": {"factors": {"model": [f"at:{at}"]}}}
+    made.edit(folder / "manifest.json", studies={made.STUDY: plan})
+    made.edit(folder / made.STUDY / results.FILE, findings=[f"{at} answers."])
+    row = {"factors": {"model": f"at:{at}"}, "server": {"model": {"at": at}}}
+    (folder / made.STUDY / "recovery.jsonl").write_text(f"{json.dumps(row)}\n")
+    everything = "\n".join(texts(contributing.pack(made.RUN)).values())
+    assert (host in everything) == told
+
+
 @pytest.mark.parametrize("name", ["server", "client", "work", "redis", "http"])
 def test_a_host_and_a_user_that_are_called_like_data_change_none(
     folder, monkeypatch, name

@@ -29,6 +29,8 @@ SIZE_MOST = 15 * 2**20
 _LEFT_OUT = re.compile(r"/figures/[^/]*\.pdf$|/latency/|\.failed\.ipynb$")
 _KEPT = re.compile(r"/doubts/latency/")
 _LISTENING = re.compile(rb'"host": *"([\da-fA-F.:]+)"')
+_ELSEWHERE = re.compile(rb'"at": *"\[?([^"\]]+)\]?:\d+"')
+"""Of a server that ran already, its host."""
 _FACTS = (".jsonl", ".jsonl" + schema.PACKED)
 _HOMES = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
 # of any machine; "root" is a parameter, "vm." begins sysctls
@@ -55,8 +57,7 @@ def pack(run: str) -> Contribution:
     name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}"
     files = sorted(archive.below(home, f"runs/{run}"))
     files = [n for n in files if _KEPT.search(n) or not _LEFT_OUT.search(n)]
-    private = _private_names(home, loaded.manifest)
-    private |= _addresses(loaded.manifest, [home / name for name in files])
+    private = _private_names(home, loaded.manifest, [home / name for name in files])
     contents, replaced = {}, dict.fromkeys(private, 0)
     for path in files:
         below = path.removeprefix(f"runs/{run}/")
@@ -102,15 +103,17 @@ def _slug(manifest: Mapping) -> str:
 # ---- private names -------------------------------------------------------------------
 
 
-def _private_names(home: Path, manifest: Mapping) -> dict[str, tuple[str, str]]:
+def _private_names(
+    home: Path, manifest: Mapping, paths: Sequence[Path]
+) -> dict[str, tuple[str, str]]:
     """Return each private name of these machines and its replacement, by its kind.
 
     Folders come before names, as they hold them. A name that is a word of the data,
-    such as server or redis, tells nobody anything.
+    such as server or redis, tells nobody anything; ``at:HOST:PORT`` is no word.
     """
     declared = " ".join(f"{column.name} {column.path}" for column in schema.COLUMNS)
     known = json.dumps([manifest.get("registry"), manifest.get("studies")])
-    words = _COMMON | set(re.findall(r"\w+", declared + known))
+    words = set(re.findall(r"\w+", declared + re.sub(r'"at:[^"]*"', "", known)))
     host = socket.gethostname()
     names = {
         "the project's folder": (str(home), "."),
@@ -121,10 +124,12 @@ def _private_names(home: Path, manifest: Mapping) -> dict[str, tuple[str, str]]:
     }
     for number, name in enumerate(_hosts(manifest), 1):
         names[f"the name of host {number}"] = (name, f"host{number}")
+    for number, address in enumerate(_addresses(manifest, paths), 1):
+        names[f"address {number}"] = (address, f"address{number}")
     return {
         kind: (text, replacement)
         for kind, (text, replacement) in names.items()
-        if len(text) > 1 and text not in words
+        if len(text) > 1 and text not in _COMMON | words
     }
 
 
@@ -136,21 +141,21 @@ def _hosts(manifest: Mapping) -> list[str]:
     return list(manifest.get("hosts") or ())
 
 
-def _addresses(manifest: Mapping, paths: Sequence[Path]) -> dict[str, tuple[str, str]]:
-    """Return the addresses on which servers of a run over hosts listened."""
-    facts = [path for path in paths if path.name.endswith(_FACTS)]
+def _addresses(manifest: Mapping, paths: Sequence[Path]) -> list[str]:
+    """Return where servers of a run over hosts listened, and those that ran already."""
+    patterns = (_ELSEWHERE, _LISTENING) if _hosts(manifest) else (_ELSEWHERE,)
     found: set[str] = set()
-    for path in facts if _hosts(manifest) else ():
-        found |= {m.decode() for m in _LISTENING.findall(schema.facts_bytes(path))}
-    away = sorted(filter(_is_away, found))
-    return {f"address {n}": (a, f"address{n}") for n, a in enumerate(away, 1)}
+    for path in (path for path in paths if path.name.endswith(_FACTS)):
+        facts = schema.facts_bytes(path)
+        found |= {m.decode() for pattern in patterns for m in pattern.findall(facts)}
+    return sorted(filter(_is_away, found))
 
 
 def _is_away(text: str) -> bool:
     try:
         return not ipaddress.ip_address(text).is_loopback
-    except ValueError:
-        return False
+    except ValueError:  # a name
+        return True
 
 
 def _user() -> str:
