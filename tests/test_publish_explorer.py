@@ -262,15 +262,40 @@ def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):
     assert_sound(browser)
 
 
-def test_one_value_is_said_in_the_singular(browser, tmp_path):
-    study = made.write_run(tmp_path) / made.STUDY
-    made.write_cells(study, [made.cells()[0] | {"n": 1}])
+RATES = [row for row in made.cells() if row["metric"] == "throughput_rps"][:2]
+
+
+def of_cells(root, cells):
+    """Return the page of a run that has these rows of ``cells.csv``, and no ratios."""
+    study = made.write_run(root) / made.STUDY
+    made.write_cells(study, cells)
     (study / "ratios.csv").unlink()
-    run = results.load_run(made.RUN, root=tmp_path)
-    opened(browser, explorer.write([run], made.PAPER, tmp_path))
+    return explorer.write([results.load_run(made.RUN, root=root)], made.PAPER, root)
+
+
+def test_one_value_is_said_in_the_singular(browser, tmp_path):
+    opened(browser, of_cells(tmp_path, [RATES[0] | {"n": 1}]))
     said = browser.find_element(By.ID, "caption").text
     assert said.startswith("1 value of ")
     assert said.endswith(" over 1 trial or more.")
+
+
+def test_bounds_in_either_direction_have_arrows_of_their_own(browser, tmp_path):
+    """As of two runs, in which the client limited the other side of a ratio."""
+    bounds = zip(RATES, ("at least", "at most"), strict=True)
+    opened(browser, of_cells(tmp_path, [row | {"bound": word} for row, word in bounds]))
+    texts = browser.find_elements(By.CSS_SELECTOR, "#figure .role-mark text")
+    assert sorted(text.text for text in texts) == ["↑", "↓"]
+    caption = browser.find_element(By.ID, "caption").text
+    assert "↑: at least, ↓: at most, as" in caption
+
+
+@pytest.mark.parametrize(("lo", "logy"), [(1.0, "1"), (0.0, "0"), (-1.0, "0")])
+def test_an_interval_that_reaches_zero_has_no_logarithm(browser, tmp_path, lo, logy):
+    opened(browser, of_cells(tmp_path, [row | {"lo": lo} for row in RATES]), logy=1)
+    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
+    assert parse_qs(urlsplit(link).fragment)["logy"] == [logy]
+    assert browser.find_element(By.NAME, "logy").is_enabled() == (logy == "1")
 
 
 @pytest.mark.parametrize(("selector", "left"), [("none", 1), ("input[name=run]", 0)])

@@ -133,14 +133,18 @@
     }));
   };
   const axes = (levels, rows, changed) => {
-    const values = rows.map((row) => row.value).filter((v) => v !== null);
+    // What reaches zero, such as the end of an interval, has no logarithm.
+    const set = (name, numbers, ends) => {
+      const can = numbers.length > 0 && Math.min(...ends) > 0;
+      const wide = Math.max(...numbers) > 20 * Math.min(...numbers);
+      const kept = !changed && wanted.has(name);
+      field(name).disabled = !can;
+      field(name).checked = can && (kept ? wanted.get(name) === "1" : wide);
+    };
     const numbers = levels.every(isNumber) ? levels.map(Number) : [];
-    const wide = (all) => Math.min(...all) > 0 && Math.max(...all) > 20 * Math.min(...all);
-    const said = (name, is) => (!changed && wanted.has(name) ? wanted.get(name) === "1" : is);
-    field("logx").checked = said("logx", numbers.length > 1 && wide(numbers));
-    field("logx").disabled = !(numbers.length && Math.min(...numbers) > 0);
-    field("logy").checked = said("logy", values.length > 1 && wide(values));
-    field("logy").disabled = !values.every((v) => v > 0);
+    set("logx", numbers, numbers);
+    set("logy", rows.map((row) => row.value),
+      rows.map((row) => Math.min(row.value, row.lo ?? row.value)));
   };
   const PLAIN = ["#2450D8", "#DB7A10", "#00A077", "#7A1575", "#262626", "#8C6D31", "#9C4A4A"];
   const colour = (by, name, i) =>
@@ -179,7 +183,7 @@
   // The client was the bottleneck: a rate may be higher, a time shorter than the number.
   const said = (row) => [row.bound, row.text ?? row.value].filter((a) => a !== undefined).join(" ");
   const ARROWS = { "at least": "↑", "at most": "↓" };
-  const boundOf = (rows) => rows.find((row) => row.bound)?.bound;
+  const boundsOf = (rows) => [...new Set(rows.map((row) => row.bound))].filter(Boolean);
 
   // So many names of a legend stand beside each other.
   const beneath = (names) => {
@@ -229,11 +233,12 @@
         encoding: { shape, y: { ...y, field: "y" }, tooltip: [
           { field: "line", title: words(by) || "line" }, { field: "x", title: x.title },
           { field: "said", title: "value" }, { field: "n" }, { field: "run" }] } }];
-    const bound = boundOf(rows);
-    if (bound) layer.push({ transform: [{ filter: "datum.bound" }],
-      mark: { type: "text", text: ARROWS[bound], fontSize: 15,
-        dy: bound === "at least" ? -13 : 13 },
-      encoding: { y: { ...y, field: "y" } } });
+    for (const bound of boundsOf(rows)) {
+      layer.push({ transform: [{ filter: { field: "bound", equal: bound } }],
+        mark: { type: "text", text: ARROWS[bound], fontSize: 15,
+          dy: bound === "at least" ? -13 : 13 },
+        encoding: { y: { ...y, field: "y" } } });
+    }
     if (numeric) layer.unshift({ mark: { type: "line", strokeWidth: 1.5 },
       encoding: { y: { ...y, field: "y" }, detail: { field: "key" }, strokeDash } });
     if (ratio) layer.unshift({ data: { values: [{}] },
@@ -294,11 +299,11 @@
     history.replaceState(null, "", address());
     part("a.here").href = address();
     const least = Math.min(...rows.map((row) => row.n));
-    const bound = boundOf(rows);
+    const bounds = boundsOf(rows).map((bound) => `${ARROWS[bound]}: ${bound}`);
     part("#caption").textContent = note + (rows.length
       ? `${counted(rows.length, "value")} of ${shown.label}; bars are 95 % intervals`
         + `, over ${counted(least, "trial")} or more`
-        + `${bound ? `; ${ARROWS[bound]}: ${bound}, as the client was the bottleneck` : ""}.`
+        + `${bounds.length ? `; ${bounds.join(", ")}, as the client was the bottleneck` : ""}.`
       : ["line", "run"].some(blank) ? "Nothing is chosen." : "Nothing was measured for this choice.");
     part("button[name=all]").textContent = missing() ? "all" : "none";
     part("#figure").setAttribute("aria-label",
