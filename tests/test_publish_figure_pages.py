@@ -45,6 +45,22 @@ def test_what_is_alike_in_every_row_is_no_column(tmp_path):
     assert "unit ms" in text
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("model", "metric mean response time in s"),
+        ("against", "metric mean response time"),
+    ],
+)
+def test_values_have_a_unit_and_ratios_none(tmp_path, more, said):
+    """A figure draws milliseconds of what its data have in seconds."""
+    data = tmp_path / "time.csv"
+    rows = [f"response_mean_s,epoll,{value}" for value in (0.1, 0.2)]
+    data.write_text("\n".join([f"metric,{more},value", *rows]), "utf-8")
+    page = figure_pages.write_values(data, tmp_path, title="A", alt="")
+    assert f"In every row: {said}; {more} epoll." in page.read_text("utf-8")
+
+
 def test_the_page_asks_no_other_host_and_has_a_title(page):
     html = page.read_text("utf-8")
     read = checking.read_page(html)

@@ -13,6 +13,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from connlab.publish import fragments
+from connlab.study.metrics import metric
 
 EXECUTED = "notebook.ipynb"
 NOTEBOOK = "notebook.html"
@@ -32,6 +33,9 @@ def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | No
         heads, *rows = list(csv.reader(data.read_text("utf-8").splitlines()))
     except (OSError, ValueError):
         return None
+    if "metric" in heads:
+        at, ratio = heads.index("metric"), "against" in heads
+        rows = [[*r[:at], _quantity(r[at], ratio=ratio), *r[at + 1 :]] for r in rows]
     columns = dict(zip(heads, zip(*rows, strict=True), strict=True)) if rows else {}
     alike = {k: cells[0] for k, cells in columns.items() if len({*cells}) == 1}
     alike = alike if len(rows) > 1 else {}
@@ -50,6 +54,13 @@ def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | No
 
 def _head(column: str) -> str:
     return column.replace("_", " ")
+
+
+def _quantity(name: str, *, ratio: bool) -> str:
+    """Return the label of a metric and the unit of its values; figures may scale it."""
+    found = metric(name)
+    bare = ratio or found.unit in ("", "1", "count")
+    return found.label if bare else f"{found.label} in {found.unit}"
 
 
 def _cell(text: str) -> tuple[str, bool]:
