@@ -82,14 +82,12 @@ def test_the_page_of_a_model_says_bounds_as_well(runs, tmp_path):
     assert page.count("at least") == 1
 
 
-@pytest.mark.parametrize("others", [["index.html"], ["index.html", "supplement.html"]])
-def test_its_links_lead_to_pages_that_were_set(runs, tmp_path, others):
-    for name in others:
-        (tmp_path / name).touch()
+def test_its_links_lead_to_the_paper(runs, tmp_path):
+    (tmp_path / "index.html").touch()
     page = explorer.write(runs, made.PAPER, tmp_path).read_text("utf-8")
     assert checking.check_page(page, tmp_path) == []
     links = {link for link in checking.read_page(page).links if link != "#"}
-    assert links == set(others)
+    assert links == {"index.html"}
 
 
 def test_what_draws_is_kept_whole_or_not_at_all(tmp_path, monkeypatch):
@@ -249,6 +247,20 @@ def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):
     assert rows(browser) == []
     assert browser.find_element(By.ID, "caption").text
     assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")
+
+
+def test_without_scripts_it_says_where_the_numbers_are(browser, page):
+    show(browser, page.as_uri(), 1280)
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.refresh()
+        shown = browser.find_element(By.TAG_NAME, "main").text
+        assert "cells.csv" in shown
+        assert "Horizontal axis" not in shown
+        assert "Save" not in shown
+    finally:
+        undo = {"value": False}
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", undo)
 
 
 def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):

@@ -19,7 +19,7 @@ import matplotlib as mpl
 import pandas as pd
 
 from connlab import figures, report, schema
-from connlab.publish import fragments, pages
+from connlab.publish import fragments
 from connlab.publish.models import registry
 from connlab.publish.results import Run
 from connlab.study.metrics import metric
@@ -35,9 +35,7 @@ _FIRST = ["iterative", "fork", "thread", "poll", "epoll", "uring", "coroutine"]
 def write(runs: Sequence[Run], paper: Path, output: Path) -> Path:
     """Write the page of a run and of the references behind it; return its path."""
     theme = paper / THEME
-    supplement = (output / pages.SUPPLEMENT).is_file()
     facts = {
-        "tables": pages.SUPPLEMENT if supplement else pages.PAPER,
         "styles": (theme / "page.css").read_text("utf-8"),
         "title": html.escape(f"The numbers of run {runs[0].name}"),
         "vega": vega(),
