@@ -145,7 +145,8 @@ def test_every_picture_is_shown(desktop):
     assert all(width > 0 for width in widths)
 
 
-def smallest_letters():
+@WIDTHS
+def test_letters_of_figures_can_be_read(open_at, width):
     """Letters of studies' figures are as small as the smallest of the reference."""
     sizes = set()
     for path in (made.ROOT / "runs" / "reference").glob("*/figures/*.svg"):
@@ -153,32 +154,12 @@ def smallest_letters():
         unit = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', text)[1])
         letters = re.findall(r"font(?:-size)?: ([\d.]+)px", text)
         sizes.add(min(map(float, letters)) / unit)
-    return min(sizes)
-
-
-STUDIES = """return [...document.querySelectorAll(
-    "figure[id]:not(#fig-guide) img")].map(i => [
-    i.closest("figure").scrollWidth - i.closest("figure").clientWidth,
-    i.clientWidth - parseFloat(getComputedStyle(i).paddingLeft) * 2])"""
-
-
-@WIDTHS
-def test_figures_fit_and_their_letters_can_be_read_where_they_enlarge(open_at, width):
-    browser = open_at(width)
-    hidden, widths = zip(*browser.execute_script(STUDIES), strict=True)
-    assert max(hidden) <= 0
-    if width < 600:
-        script = (
-            "arguments[0].click(); return document.querySelector('dialog img').width"
-        )
-        enlarging = "figure[id]:not(#fig-guide) button.enlarge"
-        buttons = browser.find_elements(By.CSS_SELECTOR, enlarging)
-        widths = []
-        for button in buttons:
-            widths.append(browser.execute_script(script, button))
-            browser.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    script = """return [...document.querySelectorAll(
+        "figure[id]:not(#fig-guide) img")].map(i =>
+        i.clientWidth - parseFloat(getComputedStyle(i).paddingLeft) * 2)"""
+    widths = open_at(width).execute_script(script)
     assert widths
-    assert min(widths) * smallest_letters() >= 9
+    assert min(widths) * min(sizes) >= 9
 
 
 @WIDTHS
@@ -193,6 +174,17 @@ def test_the_first_figure_fits_and_its_letters_can_be_read(open_at, width):
     hidden, letters = open_at(width).execute_script(script)
     assert hidden <= 0
     assert 9 <= letters <= 15
+
+
+def test_a_figure_scrolls_in_its_box_and_its_caption_stays(phone):
+    script = """const f = document.querySelector(
+            "figure:not(#fig-guide):has(figcaption)");
+        f.scrollLeft = 200;
+        return [f.scrollLeft, f.querySelector("figcaption").getBoundingClientRect()]"""
+    scrolled, caption = phone.execute_script(script)
+    assert scrolled == 200
+    assert caption["left"] >= 0
+    assert caption["right"] <= 390
 
 
 @WIDTHS
@@ -373,12 +365,6 @@ def test_a_model_has_a_page(open_at, width, scheme):
     assert_sound(browser)
 
 
-SCROLLED = """const figure = document.querySelector(
-        "figure:not(#fig-guide):has(figcaption)");
-    figure.scrollLeft = 200;
-    return figure.querySelector("figcaption").getBoundingClientRect()"""
-
-
 @WIDTHS
 def test_without_scripts_all_can_be_read(open_at, width):
     browser = open_at(width)
@@ -389,10 +375,6 @@ def test_without_scripts_all_can_be_read(open_at, width):
             assert browser.find_element(By.CSS_SELECTOR, name).is_displayed()
         assert browser.find_element(By.CSS_SELECTOR, SUBSECTION).is_displayed()
         assert not browser.find_element(By.CSS_SELECTOR, ".theme").is_displayed()
-        _, widths = zip(*browser.execute_script(STUDIES), strict=True)
-        assert min(widths) * smallest_letters() >= 9
-        caption = browser.execute_script(SCROLLED)
-        assert 0 <= caption["left"] < caption["right"] <= width
         number = browser.find_element(By.CSS_SELECTOR, ".num[title]")
         assert "n = 10" in number.get_attribute("title")
         browser.find_element(By.CSS_SELECTOR, ".report summary").click()
