@@ -126,7 +126,7 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         if name not in _BESIDE:
             allowed = ", ".join(_BESIDE)
             raise ValueError(f"beside: {name!r}; allowed: {allowed}")
-    location = configured()
+    location = args.location or configured()
     if location.remote:
         # the clients of hosts divide one number of users, that of all targets
         beside = tuple(n for n in beside if n not in interleaving.OWN_OF_TARGETS)

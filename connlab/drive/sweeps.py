@@ -39,6 +39,7 @@ from connlab.drive import (
     turns,
 )
 from connlab.drive.host import Host, HostLost, LocalHost
+from connlab.drive.location import Location
 from connlab.drive.plan import (
     SweepPlan,
     baseline_absent,
@@ -82,14 +83,13 @@ def sweep(
     response_times: float = gates.RESPONSE_TIMES,
     duration_max: float | None = None,
     programs: Programs | None = None,
+    location: Location | None = None,
 ) -> SweepReport:
     """Measure every cell of a grid, in shuffled blocks, and keep each trial.
 
     A trial that is on disk already is not repeated, so the same call goes on where an
     earlier one was interrupted. Nothing is measured while a run is evaluated again
-    (`connlab.drive.evaluation`). Servers and clients run on this machine, or on the
-    hosts that ``CONNLAB_HOSTS`` names; a trial in which one is lost is a line with that
-    reason.
+    (`connlab.drive.evaluation`).
 
     Parameters
     ----------
@@ -153,6 +153,10 @@ def sweep(
         But not beyond so many seconds; five times `duration` by default.
     programs : Programs, optional
         The two programs, if not ``build/server`` and ``build/client``.
+    location : Location, optional
+        Where to measure: over the hosts that ``CONNLAB_HOSTS`` names, else this
+        machine, by default. A trial in which a host is lost is a line with that
+        reason.
 
     Returns
     -------
