@@ -130,9 +130,10 @@ def check(namespace: dict[str, Any]) -> None:
     """Check the parameters inside a running notebook: ``check(globals())``.
 
     Values take their declared types (a list that papermill handed on as text becomes
-    one). The executed cells stand in IPython's ``In``: the parameters cell, and the
-    cell that papermill injected behind it. So this works for any copy of a notebook,
-    and for one that is run by hand. ParameterError as of `validate`.
+    one). The executed cells stand in IPython's ``In``: the parameters cell, which
+    declares ``run``, and the cell that papermill injected behind it. So this works for
+    any copy of a notebook, and for one that is run by hand. ParameterError as of
+    `validate`, and as of `parse` for a line whose type somebody left out.
     """
     executed: Sequence[str] = namespace.get("In", ())
     cells = [c for c in executed if _is_parameters_cell(c)]
@@ -183,7 +184,7 @@ def _is_parameters_cell(source: str) -> bool:
         body = ast.parse(source).body
     except SyntaxError:
         return False
-    return bool(body) and all(_declares(node) for node in body)
+    return any(_declares(node) and node.target.id == "run" for node in body)
 
 
 # ---- values ------------------------------------------------------------------

@@ -139,6 +139,17 @@ def test_inside_a_notebook_injected_values_are_checked():
     assert space["connections"] == [7, 8]
 
 
+def test_inside_a_notebook_a_line_without_its_type_is_named():
+    untyped = CELL.replace('models: list[str] = ["thread"]', 'models = ["thread"]')
+    with pytest.raises(ParameterError, match="'models = .*' declares no parameter"):
+        parameters.check(_ran(CELL, untyped))
+
+
+def test_inside_a_notebook_declarations_of_other_cells_do_not_matter():
+    with pytest.raises(ParameterError, match="trials: 0"):
+        parameters.check(_ran(CELL, "n: int = 3", trials=0))
+
+
 def test_inside_a_notebook_the_cell_has_to_have_run():
     with pytest.raises(ParameterError, match="parameters cell"):
         parameters.check({"In": [""]})
