@@ -349,6 +349,14 @@ def test_a_long_command_line_cuts_no_number_and_no_word(monkeypatch):
         assert lines[at + 1][column:].startswith(words[name]), lines[at : at + 3]
 
 
+def test_a_terminal_of_80_columns_cuts_no_number_and_no_word(monkeypatch):
+    result = compared(monkeypatch, RATES, noise=0.4, takes_s=9)
+    monkeypatch.setattr(screen, "number", lambda *_: "1.18 [1.04, 1.34]")
+    lines = printed(result, width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum(line.count("]") for line in lines) == (3 + 2) * len(screen.TITLES)
+
+
 @pytest.mark.parametrize(
     ("lo", "hi", "metric", "word"),
     [

@@ -46,7 +46,8 @@ def shown(console: Console) -> Iterator[Callable[[Comparison], None]]:
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
         yield lambda comparison: live.update(
-            Group(_ratios(comparison), Text(_line(comparison))), refresh=True
+            Group(fitting(console, _ratios, comparison), Text(_line(comparison))),
+            refresh=True,
         )
 
 
@@ -64,7 +65,7 @@ def _line(comparison: Comparison) -> str:
 def print_all(comparison: Comparison, console: Console) -> None:
     """Print levels, ratios, who was the limit, and how it ended."""
     lines = (*limits(comparison), *doubts(comparison), ending(comparison))
-    levels, ratios = _levels(comparison), _ratios(comparison)
+    levels, ratios = (fitting(console, t, comparison) for t in (_levels, _ratios))
     for content in ("", heading(comparison), "", levels, "", ratios, "", *lines):
         console.print(content)
 
@@ -88,7 +89,23 @@ def heading(comparison: Comparison) -> str:
     return f"{workload}, {load}; {sets}"
 
 
-def _levels(comparison: Comparison) -> Table:
+def fitting(
+    console: Console, make: Callable[[Comparison, str], Table], comparison: Comparison
+) -> Table:
+    """Return a table with bounds under their numbers where it is too wide else.
+
+    `make` is told what stands between a number and its bounds.
+    """
+    wide = make(comparison, " ")
+    names, *numbers = wide.columns
+    widths = [column.min_width or 0 for column in numbers]
+    longest = max(len(str(name)) for name in (names.header, *names.cells))
+    # of columns that are too wide rich narrows the widest
+    least = min(longest, max(widths)) + sum(2 + width for width in widths)
+    return wide if least <= console.width else make(comparison, "\n")
+
+
+def _levels(comparison: Comparison, gap: str) -> Table:
     baseline = comparison.plan.baseline
     units = {
         metric: display_unit(unit, [comparison.levels(baseline, metric).value])
@@ -102,7 +119,7 @@ def _levels(comparison: Comparison) -> Table:
             continue
         values = {m: comparison.levels(server.name, m) for m in TITLES}
         cells = [number(value, units[m][0]) for m, value in values.items()]
-        add_numbers(rows, server.name, *cells)
+        add_numbers(rows, server.name, *cells, gap=gap)
     return rows
 
 
@@ -115,15 +132,21 @@ def table(*heads: str) -> Table:
 
 
 def add_numbers(
-    rows: Table, name: str, *cells: str, below: Iterable[str] | None = None
+    rows: Table,
+    name: str,
+    *cells: str,
+    gap: str = " ",
+    below: Iterable[str] | None = None,
 ) -> None:
     """Add a row of numbers, which are never folded or cut: names and words give way.
 
-    `below` has a word for each, to stand under it however many lines the name takes.
+    `gap` stands before their bounds. `below` has a word for each, to stand under it
+    however many lines the name takes.
     """
-    for column, cell in zip(rows.columns[1:], cells, strict=False):
-        column.min_width = max(column.min_width or 0, len(cell))
-    numbers = [Text(cell, no_wrap=True) for cell in cells]
+    numbers = [Text(cell.replace(" [", f"{gap}["), no_wrap=True) for cell in cells]
+    for column, shown_number in zip(rows.columns[1:], numbers, strict=False):
+        widest = max(map(len, shown_number.plain.splitlines()))
+        column.min_width = max(column.min_width or 0, widest)
     if below is None:
         rows.add_row(name, *numbers)
     else:
@@ -138,7 +161,7 @@ def number(value: Interval, factor: float = 1.0) -> str:
     return number_text(scaled) if value.determined else plain(scaled.value)
 
 
-def _ratios(comparison: Comparison) -> Table:
+def _ratios(comparison: Comparison, gap: str) -> Table:
     against = f"against {comparison.plan.baseline}"
     rows = table(against, *TITLES.values())
     by_metric = {metric: comparison.ratios(metric) for metric in TITLES}
@@ -149,7 +172,7 @@ def _ratios(comparison: Comparison) -> Table:
         pair = f"{server.name} / {server.against}" if server.against else server.name
         ratios = (ratios_of[server.name] for ratios_of in by_metric.values())
         said = (words_of[server.name] for words_of in words.values())
-        add_numbers(rows, pair, *map(number, ratios), below=said)
+        add_numbers(rows, pair, *map(number, ratios), gap=gap, below=said)
     return rows
 
 
