@@ -15,6 +15,13 @@ comma   := ,
 CONDA_OURS := $(filter connlab,$(CONDA_DEFAULT_ENV))
 CORES := $(shell nproc 2>/dev/null || echo 1)
 SELF = $(MAKE) --no-print-directory
+# A misspelt variable would change nothing and go unnoticed.
+KNOWN := PROFILE RUN NB P R RENDERER HOSTS SERVER T TESTERS MARKED FUZZ_S \
+	BUILD SAN CC AR OPT WARN CFLAGS CPPFLAGS LDFLAGS URING WINSOCK_CC CI PY PYTHON
+UNKNOWN := $(filter-out $(KNOWN) CONNLAB_% __%,$(foreach name,$(.VARIABLES),\
+	$(if $(filter command,$(origin $(name))),$(name))))
+$(if $(UNKNOWN),$(error $(UNKNOWN): unknown; allowed: $(KNOWN); others go\
+	into the environment: $(firstword $(UNKNOWN))=... make))
 PY ?= $(if $(CONDA_OURS),$(CONDA_PREFIX)/bin/python,.venv/bin/python)
 
 # ---- compiler and flags ----------------------------------------------------
@@ -75,16 +82,16 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
-	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile | \
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1|/p' Makefile $(wildcard src_c/*/*.mk) | \
 		awk -F'|' '{ printf "  make %-11s%s\n", $$1, $$2 }'
-	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p trials 10" RENDERER=quarto HOSTS=hosts.toml'
+	@echo 'PROFILE=smoke|quick|full RUN=name NB=01 P="-p ..." RENDERER=quarto HOSTS=FILE'
 
 # ---- the two commands ------------------------------------------------------
 paper: setup  ## everything from nothing: build, studies, HTML and PDF
 	@$(PY) -m connlab paper --profile $(PROFILE) $(RUN:%=--run %) \
 		$(RENDERER:%=--renderer %) $(HOSTS:%=--hosts %)
 
-test: setup-test  ## set up, build, run the tests that take no minutes
+test: setup-test  ## set up, build, run the short tests
 	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
 
 test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
@@ -140,7 +147,7 @@ lab: setup  ## hosts of network namespaces, as root: HOSTS=3
 	@$(SELF) build
 	@$(PY) -m connlab hosts lab --hosts $(or $(HOSTS),3)
 
-lab-down:  ## remove them
+lab-down: setup  ## remove them
 	@$(PY) -m connlab hosts lab-down
 
 test-c: $(server_tests) $(client_tests)
@@ -151,14 +158,14 @@ test-c: $(server_tests) $(client_tests)
 TESTERS ?= 6
 MARKED  ?= not long
 test-py: export PYTHONDONTWRITEBYTECODE =
-test-py:
+test-py: setup-test
 	@$(PY) -m pytest -n $(TESTERS) --dist loadgroup \
 		--no-loadscope-reorder -m '$(MARKED)' $(T)
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 
 CLANG_FORMAT = find src_c tests -name "*.[ch]" -exec $(dir $(PY))clang-format
-lint: setup  ## ruff, mypy, unused code, typed numbers, C with -Werror, clang-format
+lint: setup  ## what CI asks first: ruff, mypy, typed numbers, -Werror, ...
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@$(PY) -m mypy && $(PY) tools/lint_package.py && $(PY) -m connlab lint-paper
 	@$(CLANG_FORMAT) --dry-run -Werror {} + && $(SELF) build BUILD=build/lint CI=true

@@ -20,6 +20,7 @@ from conftest import ROOT, shown
 
 from connlab import __main__
 
+DOCS = sorted((ROOT / "docs").glob("*.md"))
 PLAIN = ["sh", "awk", "cat", "cmp", "cut", "echo", "find", "grep", "head", "id"]
 PLAIN += ["ls", "mkdir", "printf", "pwd", "rm", "sed", "tail", "cksum", "make"]
 COMPILER = ["gcc", "as", "ld", "ar"]
@@ -78,7 +79,25 @@ def test_make_alone_lists_the_targets() -> None:
     assert done.returncode == 0
     listed = re.findall(r"^ +make ([a-z-]+)", done.stdout, flags=re.M)
     wanted = {"build", "test", "paper", "notebook", "render", "doctor", "clean"}
-    assert wanted <= set(listed)
+    assert wanted | {"winsock"} <= set(listed)
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_misspelt_variable_is_refused_and_those_of_the_texts_are_known() -> None:
+    done = call("make", "-n", "notebook", "nb=3", cwd=ROOT)
+    assert done.returncode == 2
+    assert "nb: unknown; allowed: " in done.stderr
+    texts = "".join(path.read_text() for path in (*ROOT.glob("*.md"), *DOCS))
+    named = set(re.findall(r"\bmake [^`\n]*?\b([A-Z_]+)=", texts))
+    assert {"NB", "RUN", "HOSTS"} <= named
+    words = [f"{name}=x" for name in (*named, "CONNLAB_APT", "__of_bash__")]
+    assert call("make", "-n", "help", *words, cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("target", ["test-py", "notebook", "lab-down"])
+def test_what_needs_python_sets_it_up(target: str) -> None:
+    first = call("make", "-n", target, cwd=ROOT).stdout.splitlines()[0]
+    assert first.startswith("sh tools/setup.sh")
 
 
 def test_build_needs_compiler_and_make_only(tree: Path) -> None:
@@ -278,7 +297,7 @@ def test_unknown_word_prints_the_usage(place: Path) -> None:
 
 # ---- what README.md and CONTRIBUTING.md say ---------------------------------
 
-TEXTS = ["README.md", "CONTRIBUTING.md"]
+TEXTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS)]
 
 
 def prose(name: str) -> str:
@@ -291,14 +310,15 @@ def prose(name: str) -> str:
 def test_links_and_pictures_lead_somewhere(name: str) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)", prose(name))
     local = [target for target in targets if "://" not in target]
-    assert [target for target in local if not (ROOT / target).exists()] == []
+    here = (ROOT / name).parent
+    assert [target for target in local if not (here / target).exists()] == []
 
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_paths_that_are_named_exist(name: str) -> None:
     top = "src_c|connlab|notebooks|tests|tools|paper|runs"
     named = re.findall(rf"`((?:{top})/[\w./-]+)`", (ROOT / name).read_text())
-    outputs = ("paper/_output", "runs/name", "notebooks/NN-name")
+    outputs = ("paper/_output", "runs/name", "runs/course-", "notebooks/NN-name")
     kept = [path for path in named if not path.startswith(outputs)]
     assert [path for path in kept if not (ROOT / path).exists()] == []
 
@@ -306,7 +326,9 @@ def test_paths_that_are_named_exist(name: str) -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_commands_that_are_named_exist(name: str) -> None:
     text = (ROOT / name).read_text()
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
+    makefiles = [ROOT / "Makefile", *ROOT.glob("src_c/*/*.mk")]
+    rules = "".join(path.read_text() for path in makefiles)
+    targets = re.findall(r"^([a-z-]+):", rules, flags=re.M)
     assert set(re.findall(r"[`$] ?make ([a-z-]+)", text)) <= set(targets)
     commands = re.findall(r"python -m connlab ([a-z-]+)", text)
     assert set(commands) <= set(__main__.cli.commands)
