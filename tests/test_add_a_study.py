@@ -13,7 +13,7 @@ import publish_made as made
 import pytest
 from conftest import connlab, shown
 
-from connlab import publish
+from connlab import paper, profiles, publish
 from connlab.publish import checking, prepare
 
 NAME = "20-tails"
@@ -60,6 +60,14 @@ def connlab_in(tree: Path, *words: str) -> None:
 def test_the_text_keeps_the_rules_of_notebooks_and_sections(tree):
     rules.check(tree / "notebooks" / f"{NAME}.ipynb")
     assert publish.lint(tree / "paper") == []
+
+
+def test_profile_smoke_has_time_for_it(tree, monkeypatch):
+    """Else a test of what profiles promise fails for whoever adds a study."""
+    monkeypatch.setenv("CONNLAB_HOME", str(tree))
+    plan = paper.plan(profiles.load("smoke"))
+    assert NAME in plan
+    assert sum(plan.values()) < 240
 
 
 @pytest.mark.long
