@@ -190,6 +190,15 @@ def test_lock_pins_all_that_the_project_asks_for() -> None:
     assert {plain_name(r) for r in requirements} <= pinned
 
 
+def test_what_notebooks_import_is_no_package_of_tests_alone() -> None:
+    """Of environment.yml and the extra `test` the last part may be left out."""
+    imports = "".join(path.read_text() for path in ROOT.glob("notebooks/*.ipynb"))
+    imported = set(re.findall(r'"(?:import|from) (\w+)', imports))
+    assert {"pandas", "statsmodels"} <= imported
+    tests = {plain_name(r) for r in project()["optional-dependencies"]["test"]}
+    assert not imported & tests
+
+
 def test_lock_has_hashes_and_no_address() -> None:
     lock = (ROOT / "requirements.lock").read_text()
     assert "://" not in lock
