@@ -60,7 +60,7 @@ def _real_name(_context: Context, _option: Parameter, run: str | None) -> str | 
 
 
 def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str:
-    """Return the run with the newest results, a reference if there is no other."""
+    """Return the run with the newest results, the first reference without any."""
     from connlab.publish import reference
     from connlab.schema import run_folder
 
@@ -72,11 +72,10 @@ def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str
         for p in root.glob("*/*/results.json")
         if p.parent.name != "claims"  # which each rendering judges anew
     }
-    references = reference.folders(root)
-    candidates = [p for p in times if p.parents[1] not in references] or times
-    if not candidates:
+    if not times:
         raise click.UsageError("no run has results yet; make paper measures one")
-    return max(candidates, key=times.get).parts[-3]
+    after = {folder: -n for n, folder in enumerate(reference.folders(root), 1)}
+    return max(times, key=lambda p: (after.get(p.parents[1], 0), times[p])).parts[-3]
 
 
 def _number(

@@ -1,6 +1,8 @@
 """The command line: what it says, and the status it ends with."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -118,6 +120,23 @@ def test_list_names_each_model(server_program, capsys):
     registry = drive.registry()
     wanted = {row.name for row in (*registry.models, *registry.workloads)}
     assert wanted | servers.entries().keys() <= set(listed)
+
+
+def test_without_a_name_it_is_the_newest_run_else_the_first_reference(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
+    runs = tmp_path / "runs"
+    for age, name in enumerate(["reference-b", "reference-a", "old", "older"]):
+        results = runs / name / "load" / "results.json"
+        results.parent.mkdir(parents=True)
+        results.touch()
+        os.utime(results, (1000 - age, 1000 - age))
+    (runs / "reference").symlink_to("reference-a")
+    assert command._name_or_newest(None, None, None) == "old"
+    for name in ("old", "older"):
+        shutil.rmtree(runs / name)
+    assert command._name_or_newest(None, None, None) == "reference-a"
 
 
 @pytest.mark.parametrize(
