@@ -12,6 +12,7 @@ import pandas as pd
 import publish_made as made
 import pytest
 from conftest import connlab, shown
+from test_paper_sources import SENTENCE
 
 from connlab import paper, profiles, publish
 from connlab.publish import checking, prepare
@@ -60,6 +61,7 @@ def connlab_in(tree: Path, *words: str) -> None:
 def test_the_text_keeps_the_rules_of_notebooks_and_sections(tree):
     rules.check(tree / "notebooks" / f"{NAME}.ipynb")
     assert publish.lint(tree / "paper") == []
+    assert ".number" not in SENTENCE.sub("", shown("markdown", "sec-tails"))
 
 
 def test_profile_smoke_has_time_for_it(tree, monkeypatch):
