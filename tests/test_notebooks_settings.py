@@ -13,6 +13,7 @@ import pytest
 import seaborn as sns
 
 from connlab import parameters
+from connlab.drive import grid as sweeps
 from connlab.intervals import centre, intervals, t95
 from connlab.report import Report, number, text_table
 from connlab.studies import bounds, pools
@@ -37,6 +38,38 @@ def grids(name: str, *ids: str, **names) -> list[dict]:
     factors = [dict(grid) for c in sweep.mock_calls for grid in c.kwargs["factors"]]
     assert all(len(levels) for grid in factors for levels in grid.values())
     return factors
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "empty"),
+    [
+        (
+            "03-pools",
+            ("cell-04", "cell-06", "cell-08", "cell-10", "cell-11"),
+            "at_once",
+        ),
+        ("08-cores", ("cell-04",), "workers"),
+        ("12-why", ("cell-04",), "connections"),
+    ],
+)
+def test_a_list_that_may_not_be_empty_is_left_to_the_sweep_to_refuse(
+    name, cells, empty
+):
+    declared = parameters.parse(rules.code(name)["cell-01"]).values()
+    names = {p.name: p.default for p in declared} | {empty: []}
+    sweep = Mock(side_effect=lambda *_, factors, **__: sweeps.cells(factors, {}, {}))
+    drive = Mock(sweep=sweep, models=list, core_count=lambda: 2)
+    drive.all_served = lambda _, models, n: (
+        [{"model": models, "connections": n}] * len(n)
+    )
+    names |= {"models": ["x"], "drive": drive}
+    with pytest.raises(ValueError, match="name one at least"):
+        rules.execute(name, *cells, **names)
+
+
+def test_clients_stand_somewhere():
+    with pytest.raises(ValueError, match="hosts: none; name one at least"):
+        rules.execute("14-hosts", "cell-04", hosts=[], places=Mock())
 
 
 GENERAL = dict.fromkeys(("run", "root", "max_trials", "target", "seed", "budget"))
