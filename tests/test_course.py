@@ -27,6 +27,14 @@ def test_there_are_ten_exercises_of_one_kind():
         assert len(re.findall(r"^Figure: `[^`]+`$", exercise, re.MULTILINE)) == 1
 
 
+def test_where_intervals_are_asked_for_there_are_some():
+    """From four trials on; at a breaking point and in a stall nobody reads them."""
+    for exercise in PARTS[:-1]:
+        number = int(exercise.split(".")[0])
+        trials = [int(n) for n in re.findall(r"-p trials (\d+)`?", exercise)]
+        assert number in (1, 3, 9) or min(trials, default=4) >= 4, exercise
+
+
 @pytest.fixture
 def clone(tmp_path, build_dir) -> Path:
     """A folder in which a student stands: all that the project has but its runs."""
