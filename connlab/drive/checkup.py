@@ -208,7 +208,7 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     note = ""
     each = model.holds in ("descriptors", "fd_setsize")
     if each and name not in ("memory", _BOTH_ENDS):
-        note = "per process; --processes N holds N times that"
+        note = "× N with --processes N"
     return Capacity(model.name, max(0, limits[name]), name, note)
 
 
