@@ -25,8 +25,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-from click import Context, Parameter
+try:
+    import click
+    from click import Context, Parameter
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"connlab: this Python has no {error.name}: `make setup`, then in each shell "
+        "`. .venv/bin/activate`"
+    )
 
 if TYPE_CHECKING:
     from connlab.drive.servers import Entry

@@ -38,6 +38,13 @@ def test_help_names_every_command(capsys):
         assert f"\n  {name} " in output
 
 
+def test_a_python_that_nobody_set_up_is_told_how():
+    run = [sys.executable, "-S", "-m", "connlab", "list"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "`make setup`" in one_line(done.stderr)
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from connlab.__main__ import main; main(['--help']);"
