@@ -167,11 +167,10 @@ def test_nobody_has_to_be_asked_by_two_clients(asked, at, count):
 
 @pytest.mark.parametrize(("seconds", "known"), [(1.0, True), (0.1, False)])
 def test_a_stall_of_the_whole_window_has_no_known_percentile(seconds, known):
-    row = {"loop": "open", "stall": 200.0, "metric": "response_p99_s", "n": 5}
-    p99, report = pd.DataFrame([row | {"value": 0.19}]), Mock(spec=Report)
-    rules.execute(
-        "09-doubts", "cell-19", p99=p99, duration=seconds, stall=200, report=report
-    )
+    row = {"loop": "open", "stall": 200.0, "metric": "response_p99_s"}
+    p99, report = pd.DataFrame([row | {"lo": 0.189, "hi": 0.191}]), Mock(spec=Report)
+    names = {"bounds": bounds, "p99": p99, "report": report}
+    rules.execute("09-doubts", "cell-19", duration=seconds, stall=200, **names)
     assert (report.claim.call_args.args[1] is not None) == known
 
 
