@@ -287,7 +287,7 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     names = dict.fromkeys(["turns", "spent"]) | {"ratios": Mock(), "figures": Mock()}
     throughput = growth.assign(bound=False)
     names |= {"growth": growth, "throughput": throughput, "kept": ["pool"]}
-    names |= {"fewest": fewest, "names": {}, "bounds": bounds}
+    names |= {"fewest": fewest, "itself": "", "names": {}, "bounds": bounds}
     told = ["cell-12", "cell-13", "cell-13-1"]
     rules.execute("08-cores", *told, report=report, **names)
     claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}
