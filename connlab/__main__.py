@@ -97,7 +97,10 @@ def _number(
 
 
 def _share(_context: Context, option: Parameter, text: str) -> float:
-    return _number(option, text, {"%": 0.01}, like="1%, 0.01")
+    share = _number(option, text, {"%": 0.01}, like="1%, 0.01")
+    if not 0 < share < 1:
+        raise ValueError(f"{option.opts[0]}: {text}; allowed: above 0 and below 100 %")
+    return share
 
 
 def _seconds(_context: Context, option: Parameter, text: str) -> float:
