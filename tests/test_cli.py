@@ -103,6 +103,8 @@ TWO = ["compare", "epoll", "poll"]
         ([*TWO, "--seed", "-1"], "--seed.* -1 is not in the range"),
         ([*TWO, "--requests-per-connection", "-1"], "-1; allowed: 0"),
         ([*TWO, "--size", "5", "--workload", "work"], "size: 5; allowed"),
+        ([*TWO, "--delay", "5x", "--workload", "work"], "client: .*--delay 5x: want"),
+        (["compare", "epoll", "poll:backlog=x"], "server poll: .*--backlog x: want"),
         (
             ["compare", "epoll", "poll:speed=9"],
             "'speed=9'; allowed: NAME=VALUE of workers",

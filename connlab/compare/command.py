@@ -4,12 +4,14 @@ import contextlib
 import itertools
 import json
 import time
+from collections.abc import Iterator
 
 import click
 
 from connlab.compare import measure
 from connlab.compare.plan import Plan
-from connlab.drive import interrupt
+from connlab.drive import interrupt, turns
+from connlab.drive.host import UsageError
 
 #: exit status after Ctrl-C
 INTERRUPTED = 130
@@ -21,6 +23,8 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     What makes ratios and tables is imported when the first set has been measured: that
     takes seconds, for which the first server would have to wait. No program of ours
     runs meanwhile, so that Ctrl-C may end it at once.
+
+    Raises ValueError with the words of a program that refuses what it is asked for.
     """
     began = time.monotonic()
     beginning = (
@@ -30,7 +34,7 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     click.echo(beginning.replace("%", " %"), err=as_json)
     with contextlib.closing(measure.sets(plan)) as sets:
         with interrupt.noted():
-            first = next(sets, None)
+            first = _first(sets)
             if first is None or interrupt.asked():
                 raise SystemExit(INTERRUPTED)
         from connlab.compare import comparison, screen
@@ -47,3 +51,12 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
         raise SystemExit(INTERRUPTED)
     if result.stopped == "alone":
         raise SystemExit(1)
+
+
+def _first(sets: Iterator[measure.Set]) -> measure.Set | None:
+    try:
+        return next(sets, None)
+    except turns.SetError as error:
+        if isinstance(error.__cause__, UsageError):
+            raise ValueError(str(error)) from error
+        raise

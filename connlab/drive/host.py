@@ -37,10 +37,15 @@ _LAST_WORDS_S = 1.0
 _FEW_THREADS = 64
 _LINE_MAX_BYTES = 16 << 20
 _DIAGNOSTICS_BYTES = 2000
+_USAGE = 2
 
 
 class ProgramError(RuntimeError):
     """A program did not print what it must; the text can be a trial's reason."""
+
+
+class UsageError(ProgramError):
+    """A program ended with status 2: it was asked for what it does not allow."""
 
 
 class HostLost(RuntimeError):
@@ -193,12 +198,13 @@ class _Program:
                 lines.append(_parsed(line))
         return tuple(lines)
 
-    def how_it_ended(self) -> str:
+    def how_it_ended(self) -> ProgramError:
         if self.alive:
-            return "closed its standard output"
+            return ProgramError("closed its standard output")
         end = os.waitid(os.P_PIDFD, self.pidfd, os.WEXITED | os.WNOWAIT)
         status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
-        return ": ".join(filter(None, (describe_exit(status), self.diagnostics())))
+        text = ": ".join(filter(None, (describe_exit(status), self.diagnostics())))
+        return UsageError(text) if status == _USAGE else ProgramError(text)
 
     def diagnostics(self) -> str:
         text = _content(self.errors_fd)[-_DIAGNOSTICS_BYTES:]
@@ -274,7 +280,7 @@ class LocalHost:
                 continue
             if ended or program.eof:
                 program.wait_until_ended(_LAST_WORDS_S)
-                raise ProgramError(program.how_it_ended())
+                raise program.how_it_ended()
             if time.monotonic() >= deadline or interrupt.asked():
                 return None
 

@@ -175,7 +175,7 @@ def run(
             report = course.attend(client)
         companion_cpu_s = services.cpu_s() - companion_cpu_s
     except ProgramError as error:
-        raise SetError(f"client: {error}", kind="client-failed") from None
+        raise SetError(f"client: {error}", kind="client-failed") from error
     except HostLost as error:
         raise SetError(str(error), kind="host-lost") from None
     finally:
@@ -318,7 +318,7 @@ def _server_errors(place: int, factors: Mapping[str, Any]) -> Iterator[None]:
         yield
     except ProgramError as error:
         reason = f"server {factors['model']}: {error}"
-        raise SetError(reason, kind="server-start", server=place) from None
+        raise SetError(reason, kind="server-start", server=place) from error
 
 
 def _watched_pids(served: Served) -> str:

@@ -46,7 +46,7 @@ class RemoteProgram:
         try:
             line = call.result()
         except ProgramError as error:
-            raise ProgramError(f"on {self.name}: {error}") from error
+            raise type(error)(f"on {self.name}: {error}") from error
         if line is not None and line.get("event") == EVENT:
             self.connected = True
         else:
