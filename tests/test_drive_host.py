@@ -142,11 +142,13 @@ def test_files_come_back_as_values(host):
     assert host.stop(handle, grace_s=1, wait_s=10).files == {"timeline": b"a,b\n"}
 
 
-def test_much_on_standard_error_neither_blocks_nor_floods(host):
-    code = """
-import sys
+@pytest.mark.parametrize("before", [0, 3 << 30])
+def test_much_on_standard_error_neither_blocks_nor_floods(host, before):
+    code = f"""
+import os, sys
+os.lseek(2, {before}, os.SEEK_SET)
 sys.stderr.write("x" * 1_000_000 + "the end")
-print("{}", flush=True)
+print("{{}}", flush=True)
 """
     handle = host.start(_python(code))
     assert host.ready(handle, timeout_s=10) == {}

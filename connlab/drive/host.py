@@ -207,7 +207,8 @@ class _Program:
         return UsageError(text) if status == _USAGE else ProgramError(text)
 
     def diagnostics(self) -> str:
-        text = _content(self.errors_fd)[-_DIAGNOSTICS_BYTES:]
+        begins = max(0, os.fstat(self.errors_fd).st_size - _DIAGNOSTICS_BYTES)
+        text = os.pread(self.errors_fd, _DIAGNOSTICS_BYTES, begins)
         return text.decode("utf-8", "replace").strip()
 
 
