@@ -163,6 +163,11 @@ hosts_option = click.option(
     expose_value=False,
     help="A hosts.toml: measure over its hosts (docs/hosts.md).",
 )
+out_option = functools.partial(  # where nothing can be kept, nothing is measured
+    click.option,
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False, writable=True),
+)
 roster_argument = click.argument(
     "roster", type=click.Path(path_type=Path, exists=True), callback=_roster
 )
@@ -213,7 +218,7 @@ def doctor() -> None:
 @until_option(default="2%")
 @budget_option(default="4min", help="Time for the sets in turns.")
 @seed_option
-@click.option("--out", type=Path, help="Directory of the JSON file (runs/bench).")
+@out_option(help="Directory of the JSON file (runs/bench).")
 @part_option("--lessons/--no-lessons", help="Measure the lessons beside their models.")
 @part_option("--memory/--no-memory", help="Measure the memory of idle connections.")
 @part_option("--calls/--no-calls", help="Count system calls with strace.")
@@ -268,12 +273,12 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
 
 @cli.command()
 @click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
-@click.option("--out", metavar="FOLDER", default="judged", help="Folder of the page.")
+@out_option(metavar="FOLDER", default="judged", help="Folder of the page.")
 @click.option(
     "--quick", is_flag=True, help="Only whether it is correct, in seconds; no turns."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> None:
+def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> None:
     """Say whether a server is correct, what limits it, and how it stands.
 
     SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
@@ -284,7 +289,7 @@ def judge(servers: tuple[str, ...], out: str, quick: bool, as_json: bool) -> Non
     result = judging.judge(
         servers, quick=quick, say=lambda text: click.echo(text, err=True)
     )
-    paths = page.write(result, Path(out))
+    paths = page.write(result, out)
     if as_json:
         click.echo(json.dumps(result.as_json(), indent=1, allow_nan=False, default=str))
     else:
