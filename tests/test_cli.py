@@ -79,6 +79,7 @@ TWO = ["compare", "epoll", "poll"]
         (["judge", "./mine 8080"], "{port}"),
         (["judge", "epol"], "did you mean 'epoll'?"),
         (["judge", "epoll", "--out", __file__], "'--out': .* is a file"),
+        (["judge", "nginx"], "server nginx: workload echo; allowed: http"),
         (["bench", "epol"], "did you mean 'epoll'"),
         (["bench", "epoll", "--out", __file__], "'--out': .* is a file"),
         (["bench", "--budget", "soon"], "--budget: soon; allowed"),

@@ -79,7 +79,7 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
 @pytest.mark.parametrize(
     ("name", "workload", "message"),
     [
-        ("lessons/epoll", "http", "lessons/epoll: workload http; echo"),
+        ("lessons/epoll", "http", "lessons/epoll: workload http; allowed: echo"),
         ("lessons/epoll:workers=3", "echo", "lessons/epoll:workers=3: .*settings"),
         ("lessons/epol", "echo", "lessons/epol"),
     ],

@@ -255,12 +255,7 @@ def _server(
     name, _, own_settings = text.partition(":")
     if servers.is_command(text) or servers.is_address(text):
         name, own_settings = text, ""
-    model = servers.check(name, binaries, registry)
-    if not model.available:
-        raise ValueError(f"server {name} cannot run here: {model.reason}")
-    allowed = (model.model_extra or {}).get("workloads")
-    if allowed and workload not in allowed:
-        raise ValueError(f"server {name}: workload {workload}; {', '.join(allowed)}")
+    model = servers.able(name, workload, binaries, registry)
     if connections > 1 and not model.concurrent:
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
     if own_settings and servers.is_lesson(name):

@@ -314,6 +314,26 @@ def check(
     raise ValueError(programs.unknown("server", name, [*built, *entries()]))
 
 
+def able(
+    name: str,
+    workload: str,
+    both: programs.Programs,
+    known: schema.Registry | None = None,
+) -> schema.Model:
+    """Return what `check` does; ValueError for a server that cannot do a workload here.
+
+    A command line is taken for one that can.
+    """
+    row = check(name, both, known)
+    allowed = (row.model_extra or {}).get("workloads")
+    if allowed and workload not in allowed:
+        given = f"server {name}: workload {workload}"
+        raise ValueError(f"{given}; allowed: {', '.join(allowed)}")
+    if not row.available:
+        raise ValueError(f"server {name} cannot run here: {row.reason}")
+    return row
+
+
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
     """Return the words that start the server of a trial with these factors.
 

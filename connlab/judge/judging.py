@@ -109,12 +109,13 @@ def judge(
     models. `quick`: only whether they are correct, and up to a hundred clients. What is
     being tried is told to `say`.
 
-    Raises ValueError for a name that nobody has, or a command line without ``{port}``.
+    Raises ValueError for a name that nobody has, a server that cannot run here or
+    serves no echo, or a command line without ``{port}``.
     """
     began = time.monotonic()
     binaries = programs.built()
     for name in names:
-        servers.check(name, binaries)
+        servers.able(name, "echo", binaries)
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     commands = {name: servers.command_line(name, binaries) for name in names}
     verdicts = [_judged(name, line, levels, say) for name, line in commands.items()]
