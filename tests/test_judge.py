@@ -17,7 +17,7 @@ from connlab.compare import comparison, measure, plan
 from connlab.drive import interrupt, running, turns
 from connlab.judge import calls, cases, contest, conversations, crowds, hints, page
 from connlab.judge.conversations import Heard
-from connlab.judge.judging import Judgement, Verdict, _label, judge
+from connlab.judge.judging import Judgement, Verdict, _labels, judge
 from connlab.judge.wire import difference
 from tests.conformance.harness import eventually
 from tests.test_external import WHOSE, alive, line
@@ -189,10 +189,20 @@ def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, 
     [
         ("./shout {port}", "shout"),
         ("/usr/bin/python3.11 -u echo.py {port}", "echo.py"),
+        ("java -cp build:lib/a.jar -Xmx1g Echo {port}", "Echo"),
+        ("env PORT={port} node --no-warnings echo.js", "echo.js"),
+        ("python3 -{port}", "python3"),
     ],
 )
 def test_a_server_is_called_by_its_program_and_not_by_an_interpreter(command, label):
-    assert _label(command) == label
+    assert _labels([command]) == {command: label}
+
+
+def test_servers_of_one_name_are_told_apart():
+    lines = ["ann/echo {port}", "/home/ben/echo {port}", "java -cp a Echo {port}"]
+    lines += ["java -cp b Echo {port}", "other {port}", "lessons/epoll"]
+    labels = ["ann/echo", "ben/echo", "Echo (3)", "Echo (4)", "other", lines[-1]]
+    assert list(_labels(lines).values()) == labels
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ does it listen? -> conversations -> the 24 cases -> crowds -> system calls
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,8 @@ _INTERPRETERS = (
     *("python", "pypy", "node", "nodejs", "java", "ruby", "perl"),
     *("sh", "dash", "bash", "env"),
 )
+#: their options that are followed by a word, which is no program
+_WITH_A_WORD = ("-cp", "-classpath", "--class-path", "-W", "-X", "-r", "--require")
 
 
 @dataclass
@@ -118,8 +122,11 @@ def judge(
         servers.able(name, "echo", binaries)
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     commands = {name: servers.command_line(name, binaries) for name in names}
-    verdicts = [_judged(name, line, levels, say) for name, line in commands.items()]
-    _number_equal_labels(verdicts)
+    labels = _labels(commands)
+    verdicts = [
+        _judged(Verdict(name, labels[name]), line, levels, say)
+        for name, line in commands.items()
+    ]
     judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
         able = [v.server for v in verdicts if _measurable(v, connections)]
@@ -140,10 +147,9 @@ def _measurable(verdict: Verdict, connections: int) -> bool:
 
 
 def _judged(
-    name: str, line: str, levels: Sequence[int], say: Callable[[str], None]
+    verdict: Verdict, line: str, levels: Sequence[int], say: Callable[[str], None]
 ) -> Verdict:
     began = time.monotonic()
-    verdict = Verdict(name, _label(name))
     try:
         say(f"{verdict.label}: conversations")
         _converse(verdict, line)
@@ -169,22 +175,38 @@ def _judged(
     return verdict
 
 
-def _label(name: str) -> str:
+def _labels(names: Iterable[str]) -> dict[str, str]:
+    """Return what servers are called: equal ones with their folder, or a number."""
+    labels = {name: _label(name) for name in names}
+    labels |= {name: _label(name, parts=2) for name in _equal(labels)}
+    equal = _equal(labels)
+    numbered = {name: f"{labels[name]} ({n})" for n, name in enumerate(labels, 1)}
+    return labels | {name: numbered[name] for name in equal}
+
+
+def _equal(labels: Mapping[str, str]) -> list[str]:
+    counts = Counter(labels.values())
+    return [name for name, label in labels.items() if counts[label] > 1]
+
+
+def _label(name: str, *, parts: int = 1) -> str:
     if not servers.is_command(name):
         return name
-    words = [word for word in shlex.split(name) if not word.startswith("-")]
+    words = shlex.split(name)
+    while _interprets(Path(words[0])) and (inner := _without_options(words)):
+        words = inner
     program = Path(words[0])
-    if _interprets(program) and len(words) > 1:
-        program = Path(words[1])
     is_model = program.name in {model.name for model in programs.models()}
-    return f"{program.parent.name}/{program.name}" if is_model else program.name
+    return "/".join(program.parts[-2 if is_model else -parts :])
 
 
-def _number_equal_labels(verdicts: Sequence[Verdict]) -> None:
-    labels = [verdict.label for verdict in verdicts]
-    for number, verdict in enumerate(verdicts, 1):
-        if labels.count(verdict.label) > 1:
-            verdict.label += f" ({number})"
+def _without_options(words: Sequence[str]) -> list[str]:
+    """Return what follows an interpreter, without its options and variables."""
+    return [
+        word
+        for before, word in itertools.pairwise(words)
+        if before not in _WITH_A_WORD and not word.startswith("-") and "=" not in word
+    ]
 
 
 def _interprets(program: Path) -> bool:
