@@ -159,6 +159,15 @@ def test_a_server_that_nobody_knows(build_dir, name, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_a_table_that_is_called_like_a_model_is_refused(build_dir, monkeypatch):
+    entries = servers.parse(ENTRY.replace("[mine]", "[epoll]"))
+    monkeypatch.setattr(servers, "entries", lambda: entries)
+    with pytest.raises(
+        ValueError, match="^servers.toml: epoll is a model's name; allowed"
+    ):
+        servers.check("epoll", programs.built())
+
+
 def test_tables_are_given_by_name_and_a_wrong_name_is_told_with_the_nearest():
     assert [*servers.tables(["go", "node"])] == ["go", "node"]
     with pytest.raises(ValueError, match="'nod'; did you mean 'node'"):

@@ -305,6 +305,8 @@ def check(
     """
     known = known or programs.registry(both)
     built = {row.name: row for row in known.models} | lessons(both)
+    if name in built and name in entries():
+        raise ServersError(f"{FILE}: {name} is a model's name; allowed: any other")
     if (row := built.get(name) or model(name)) is not None:
         return row
     if not is_lesson(name) and any(c.isspace() or c == "/" for c in name):
