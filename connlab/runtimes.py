@@ -33,20 +33,28 @@ def _built(entry: servers.Entry) -> str:
     if not (entry.lacks or entry.at):
         entry.build_folder.mkdir(parents=True, exist_ok=True)
         for command in entry.build:
-            done = subprocess.run(
-                entry.words(command),
-                cwd=entry.folder if entry.folder.is_dir() else schema.project_root(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            if done.returncode:
-                last = "\n  ".join(done.stdout.strip().splitlines()[-_LAST_LINES:])
-                return f"left out: {command}: exit {done.returncode}\n  {last}"
+            if failure := _failure(entry, command):
+                return f"left out: {command}: {failure}"
     if entry.reason:
         return f"left out: {entry.reason}"
     if entry.at:
         return f"runs at {entry.at} already"
     return servers.version_of(entry) or "ready"
+
+
+def _failure(entry: servers.Entry, command: str) -> str:
+    """Run a build command; return why it failed, "" where it did not."""
+    try:
+        done = subprocess.run(
+            entry.words(command),
+            cwd=entry.folder if entry.folder.is_dir() else schema.project_root(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        return error.strerror
+    last = "\n  ".join(done.stdout.strip().splitlines()[-_LAST_LINES:])
+    return f"exit {done.returncode}\n  {last}" if done.returncode else ""

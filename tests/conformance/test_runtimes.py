@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connlab import runtimes
+from connlab import runtimes, schema
 from connlab.drive import servers
 from connlab.drive.running import running
 from connlab.judge import conversations
@@ -87,6 +87,21 @@ def test_a_version_is_known_of_what_can_run(name):
     if ENTRIES[name].reason:
         pytest.skip(ENTRIES[name].reason)
     assert any(c.isdigit() for c in servers.version_of(ENTRIES[name]))
+
+
+def test_what_cannot_be_built_is_left_out_and_the_others_are_not(monkeypatch, tmp_path):
+    table = "label = 'x'\nfamily = 'threads'\nlanguage = 'C'\ncommand = 'x {port}'"
+    builds = {"one": "no-such-compiler", "two": "false", "three": "true"}
+    text = "".join(f"[{n}]\n{table}\nbuild = ['{b}']\n" for n, b in builds.items())
+    entries, said = servers.parse(text), []
+    monkeypatch.setattr(servers, "entries", lambda: entries)
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    runtimes.make(say=said.append)
+    assert [line.split(maxsplit=1)[1].strip() for line in said] == [
+        "left out: no-such-compiler: No such file or directory",
+        "left out: false: exit 1",
+        "ready",
+    ]
 
 
 def test_what_is_not_in_servers_toml_is_named():
