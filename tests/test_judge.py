@@ -7,6 +7,8 @@ import math
 import os
 import re
 import shutil
+import socket
+import threading
 import time
 
 import pytest
@@ -18,7 +20,7 @@ from connlab.drive import interrupt, running, turns
 from connlab.judge import calls, cases, contest, conversations, crowds, hints, page
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, _labels, judge
-from connlab.judge.wire import difference
+from connlab.judge.wire import Silence, difference
 from tests.conformance.harness import eventually
 from tests.test_external import WHOSE, alive, line
 
@@ -215,6 +217,32 @@ def test_servers_of_one_name_are_told_apart():
 )
 def test_a_difference_is_told_with_its_bytes(sent, came, message):
     assert re.search(message, difference(sent, came))
+
+
+@pytest.mark.parametrize(
+    ("came", "message"),
+    [
+        (b"hel", r"^sent 5 bytes \('hello'\), 3 came back, then nothing for 2 s$"),
+        (b"hello", "^5 bytes came back, then the server did not close for 2 s$"),
+    ],
+)
+def test_a_silence_tells_what_came_before(came, message):
+    assert re.search(message, str(Silence(b"hello", came, 2.0)))
+
+
+def test_a_message_that_is_not_read_whole_is_told_with_what_came():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            client, _ = listener.accept()
+            client.send(client.recv(9))
+            client.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    (one,) = (c for c in conversations.REQUIRED if c.name == "every byte")
+    (heard,) = conversations.hold([one], listener.getsockname())
+    assert re.match(r"sent 256 bytes .* 9 came back, then a reset", heard.failure)
 
 
 def test_calls_are_read_from_the_table_of_strace():

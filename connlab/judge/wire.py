@@ -19,6 +19,24 @@ class Mismatch(AssertionError):
     """An answer that is not what was sent; the text says both."""
 
 
+class Silence(Mismatch):
+    """An answer, or the end of a connection, that did not come in time."""
+
+    def __init__(self, sent: bytes, received: bytes, seconds: float) -> None:
+        text = f"{_came(sent, received)}, then nothing"
+        if received == sent:
+            text = f"{len(sent)} bytes came back, then the server did not close"
+        super().__init__(f"{text} for {seconds:g} s")
+
+
+class Reset(Mismatch):
+    """A connection that ended by a reset."""
+
+    def __init__(self, sent: bytes, received: bytes) -> None:
+        why = "the server closed before it had read all"
+        super().__init__(f"{_came(sent, received)}, then a reset: {why}")
+
+
 def receive(sock: socket.socket, length: int) -> bytes:
     """Return exactly ``length`` bytes, or fewer when the stream ended first."""
     chunks, remaining = [], length
@@ -31,12 +49,6 @@ def receive(sock: socket.socket, length: int) -> bytes:
     return b"".join(chunks)
 
 
-def receive_all(sock: socket.socket) -> bytes:
-    """Return everything up to the end of the stream."""
-    with sock.makefile("rb") as stream:
-        return stream.read()
-
-
 def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
     """Whether one small message comes back unchanged."""
     sock.sendall(message)
@@ -44,12 +56,22 @@ def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
 
 
 def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
-    """Send in the given chunks, none held back, while everything is read back."""
+    """Send in the given chunks, none held back, while everything is read back.
+
+    Raises `Silence` where the connection does not end then, `Reset` where it breaks.
+    """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sender = threading.Thread(target=_send, args=(sock, message, chunks), daemon=True)
     sender.start()
+    received = bytearray()
     try:
-        return receive_all(sock)
+        while data := sock.recv(1 << 16):
+            received += data
+        return bytes(received)
+    except TimeoutError:
+        raise Silence(message, received, sock.gettimeout()) from None
+    except ConnectionResetError:
+        raise Reset(message, received) from None
     finally:
         sender.join(1.0)
         if sender.is_alive():  # nobody reads any more: closing wakes it
@@ -119,6 +141,10 @@ def difference(sent: bytes, received: bytes) -> str:
         f"sent {len(sent)} bytes; from byte {at} on sent {shown(sent[at:])}, "
         f"came {shown(received[at:])}"
     )
+
+
+def _came(sent: bytes, received: bytes) -> str:
+    return f"sent {len(sent)} bytes ({shown(sent)}), {len(received)} came back"
 
 
 def shown(data: bytes) -> str:

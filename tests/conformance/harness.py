@@ -33,7 +33,6 @@ from connlab.judge.wire import (  # noqa: F401 (what tests import from here)
     fill,
     filling,
     receive,
-    receive_all,
     reset,
 )
 
@@ -60,6 +59,12 @@ SLOWER = 3 if SANITIZED else 1
 os.environ.setdefault("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
 os.environ.setdefault("TSAN_OPTIONS", "halt_on_error=0:exitcode=99")
 os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1")
+
+
+def receive_all(sock: socket.socket) -> bytes:
+    """Return everything up to the end of the stream."""
+    with sock.makefile("rb") as stream:
+        return stream.read()
 
 
 def is_quiet(sock: socket.socket, seconds: float) -> bool:
