@@ -43,8 +43,8 @@ class Verdict:
     """What was found out about one server.
 
     `wrong` has a line for each thing that no echo server may do; with none it is a
-    correct one. `lacks` names what is missing and not required: serving many, keeping
-    a slow client from holding up the others.
+    correct one. `lacks` names what is missing and not required: serving many, guarding
+    against a client that is slow or never reads.
     """
 
     server: str
@@ -260,6 +260,6 @@ def _conclude(verdict: Verdict) -> None:
     elif any(each.name in failed for each in conversations.CONCURRENT):
         verdict.lacks.append("serving a hundred clients at the same time")
     elif any(each.name in failed for each in conversations.ISOLATING):
-        verdict.lacks.append("keeping a slow client from holding up the others")
+        verdict.lacks.append("guarding against a client that is slow or never reads")
     if verdict.deaf:
         verdict.lacks.append("ending on SIGTERM")
