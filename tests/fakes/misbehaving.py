@@ -55,6 +55,19 @@ def chatty(sock: socket.socket) -> None:
         sock.sendall(data)
 
 
+def greeter(sock: socket.socket) -> None:
+    """Prints a line for each connection, and none for a request."""
+    print("connected", sock.getpeername(), "on", sock.fileno(), flush=True)
+    good(sock)
+
+
+def fragile(sock: socket.socket) -> None:
+    """Dies of SIGPIPE when it sends to a client that has gone."""
+    while data := sock.recv(4096):
+        time.sleep(0.01)
+        sock.sendall(data)
+
+
 def tardy(sock: socket.socket) -> None:
     """Thinks for a fifth of a second before each answer."""
     while data := sock.recv(65536):
@@ -125,6 +138,17 @@ def wild(port: int) -> None:
     time.sleep(1000)
 
 
+def unreaped(port: int) -> None:
+    """Forks for each client and waits for no child."""
+    listener = listen(port)
+    while True:
+        sock, _ = listener.accept()
+        if os.fork() == 0:
+            in_thread(good, sock)
+            os._exit(0)
+        sock.close()
+
+
 def mute(port: int) -> None:
     print("about to listen", port, flush=True)
     time.sleep(1000)
@@ -137,7 +161,9 @@ def ends(port: int) -> None:
 
 if __name__ == "__main__":
     kind, port = globals()[sys.argv[1]], int(sys.argv[2])
-    if kind in (daemon, children, deaf, wild, mute, ends):
+    if kind is fragile:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if kind in (daemon, children, deaf, wild, unreaped, mute, ends):
         kind(port)
     else:
         serve(kind, listen(port))
