@@ -119,6 +119,29 @@ def test_what_forks_and_forks_gets_a_verdict(monkeypatch):
     assert any("100 processes" in wrong for wrong in verdict.wrong)
 
 
+def test_who_sends_to_a_client_that_has_gone_dies_of_sigpipe():
+    (resets,) = (c for c in conversations.REQUIRED if c.name == "resets")
+    with running.running(line("fragile")) as server:
+        (heard,) = conversations.hold([resets], server.address)
+    assert not heard.ok
+    assert "SIGPIPE" in server.died()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "prints"),
+    [
+        ("good", [], False),
+        ("greeter", [], False),
+        ("chatty", [], True),
+        ("unreaped", [cases.WAITED], False),
+    ],
+)
+def test_a_case_holds_or_does_not(kind, wrong, prints):
+    answers, printing = cases.ask_all(line(kind), valgrind=None)
+    assert [answer.question for answer in answers if answer.holds is False] == wrong
+    assert printing is prints
+
+
 # ---- the page -----------------------------------------------------------------------
 
 
@@ -184,6 +207,21 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
 )
 def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, holds):
     assert cases._leaks("mine {port}", None, grown, program)[0] is holds
+
+
+@pytest.mark.parametrize(
+    ("visited", "alone", "holds"),
+    [
+        ((0, 1), (0, 1), True),
+        ((4100, 1), (0, 1), False),
+        ((6 * 64, 6), (64, 1), True),  # of getaddrinfo(), once; children have it, too
+        ((6 * 64 + 5 * 32, 6), (2 * 64 + 32, 2), False),
+    ],
+)
+def test_what_is_lost_without_clients_is_no_leak(monkeypatch, visited, alone, holds):
+    lost = {True: visited, False: alone}
+    monkeypatch.setattr(cases, "_lost", lambda *_, visited: lost[visited])
+    assert cases._leaks("mine {port}", "valgrind", 0, "mine")[0] is holds
 
 
 @pytest.mark.parametrize(

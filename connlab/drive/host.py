@@ -302,6 +302,10 @@ class LocalHost:
             cost_s=time.monotonic() - start,
         )
 
+    def printed_bytes(self, handle: int) -> int:
+        """Return how much the program has written on standard error."""
+        return os.fstat(self._programs[handle].errors_fd).st_size
+
     def ask_to_end(self, handle: int, *, pid: int | None = None) -> None:
         """Send SIGTERM; see `Host.ask_to_end`. `pid`: to what a tracer runs."""
         self._programs[handle].ask_to_end(pid)

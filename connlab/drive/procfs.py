@@ -117,6 +117,12 @@ def descriptors(pid: int) -> int:
     return sum(len(_listed(f"/proc/{member}/fd")) for member in descendants(pid))
 
 
+def zombies(pid: int) -> int:
+    """Return how many descendants have ended and were not waited for."""
+    stats = (read_text(f"/proc/{member}/stat") for member in descendants(pid))
+    return sum(stat[stat.rindex(")") + 2] == "Z" for stat in stats if stat)
+
+
 def tasks(pids: Iterable[int]) -> int:
     """Return how many threads some processes have."""
     return sum(len(_listed(f"/proc/{pid}/task")) for pid in pids)

@@ -48,6 +48,14 @@ class Running:
         """Return how many files are open in it, and in what started it."""
         return procfs.descriptors(self.handle)
 
+    def zombies(self) -> int:
+        """Return how many of its children have ended and were not waited for."""
+        return procfs.zombies(self.handle)
+
+    def printed_bytes(self) -> int:
+        """Return how much it has printed."""
+        return self.host.printed_bytes(self.handle)
+
     def held(self) -> Held:
         """Return what all processes of the server hold, without those that started it.
 

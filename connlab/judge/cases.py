@@ -10,6 +10,7 @@ import itertools
 import socket
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from connlab.drive import cases
@@ -18,6 +19,8 @@ from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, Running, running, visit
 from connlab.judge.wire import echoes
 
+#: a question of ours beside theirs
+WAITED = "ended children waited for"
 _TABLE = "per-connection"
 _WAIT_S = 30
 #: rounds of clients that come and go, and how many in each
@@ -31,8 +34,9 @@ _KEPT_BYTES = 100
 _COLLECT = ("java", "node", "deno", "bun", "dotnet", "ruby")
 #: what belongs to a thread that a signal ended is "possibly lost", and no fault
 _SURELY = ("definitely", "indirectly")
-#: what a line is long at least that a server prints for a request
-_LINE_BYTES = 10
+#: seconds in which a client asks alone, and the bytes that a server which prints for
+#: each request prints at least: for one, and in all, as it may for connections
+_ALONE_S, _LINE_BYTES, _LINES_BYTES = 0.5, 10, 1000
 
 
 def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], bool]:
@@ -42,15 +46,16 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     not come up.
     """
     with running(server) as serving:
-        before = serving.descriptors()
+        before, unreaped = serving.descriptors(), serving.zombies()
         report, errors, rows = _ask_client(serving)
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
-        left_open = _descriptors_left(serving, before)
+        left_open = _left(serving, serving.descriptors, before)
+        zombies = _left(serving, serving.zombies, unreaped)
         growth, program = None, serving.program()
         with contextlib.suppress(OSError):
             growth = _growth(serving)
-    prints = len(serving.ended.diagnostics) >= CONNECTIONS * REQUESTS * _LINE_BYTES
+        prints = report is not None and _prints(serving)
     if report is None:
         return tuple(_answer(question, None, errors) for question in QUESTIONS), prints
     results = _answers_of(report, rows)
@@ -58,30 +63,33 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
         sockets == 0 and left_open == 0,
         f"left open: sockets {sockets}, descriptors {left_open}",
     )
+    results[WAITED] = (zombies == 0, f"left as zombies: {zombies}")
     results["no memory leaked"] = _leaks(server, valgrind, growth, program)
-    answers = tuple(_answer(question, *results[question]) for question in QUESTIONS)
+    answers = tuple(_answer(name, *results[name]) for name in (*QUESTIONS, WAITED))
     return answers, prints
 
 
-def _descriptors_left(serving: Running, before: int) -> int:
-    """Return how many descriptors stay open for clients that have gone.
+def _left(serving: Running, count: Callable[[], int], before: int) -> int:
+    """Return how many more there are of something for clients that have gone.
 
-    A virtual machine opens some, of libraries and pollers, when it first needs them:
-    only what the same clients leave open a second time is theirs.
+    A virtual machine opens descriptors, of libraries and pollers, when it first needs
+    them, and who waits for children before it accepts leaves the last ones: only what
+    the same clients leave a second time is theirs.
     """
 
     def more() -> int:
-        return max(0, serving.descriptors() - before)
+        return max(0, count() - before)
 
-    if left_open := cases.settled(more):
-        before += left_open
+    if left := cases.settled(more):
+        before += left
         _ask_client(serving)
-        left_open = min(left_open, cases.settled(more))
-    return left_open
+        left = min(left, cases.settled(more))
+    return left
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
-    return Answer(question, "server", QUESTIONS[question][0], holds, evidence)
+    their_cases = QUESTIONS[question][0] if question in QUESTIONS else ()
+    return Answer(question, "server", their_cases, holds, evidence)
 
 
 def _ask_client(serving: Running) -> tuple[dict | None, str, list[dict]]:
@@ -135,13 +143,29 @@ def _growth(serving: Running) -> int | None:
     return min(after - before for before, after in itertools.pairwise(sizes))
 
 
+def _prints(serving: Running) -> bool:
+    """Whether it prints something for each request, and not for connections only."""
+    before = serving.printed_bytes()
+    try:
+        report, _ = visit(serving, {"duration": _ALONE_S}, timeout_s=_WAIT_S)
+    except ProgramError:
+        return False
+    least = _LINE_BYTES * report["requests"]["completed"]
+    return serving.printed_bytes() - before >= max(least, _LINES_BYTES)
+
+
 def _leaks(
     server: str, valgrind: str | None, growth: int | None, program: str
 ) -> tuple[bool | None, str]:
     if valgrind:
-        lost, reports = cases.lost(_under_valgrind(server, valgrind), kinds=_SURELY)
+        lost, reports = _lost(server, valgrind, visited=True)
         if reports:
-            return lost == 0, f"valgrind, bytes lost: {lost}; reports: {reports}"
+            evidence = f"valgrind, bytes lost: {lost}; reports: {reports}"
+            if lost:  # a process may lose some that is of no client
+                alone, of_reports = _lost(server, valgrind, visited=False)
+                evidence += f"; without clients {alone}; reports: {of_reports}"
+                lost -= alone * reports // max(1, of_reports)
+            return lost <= 0, evidence
     if growth is None:
         return None, f"its memory could not be watched through {_CLIENTS} clients"
     evidence = f"{max(0, growth)} bytes more at least with each {_CLIENTS} clients"
@@ -152,12 +176,15 @@ def _leaks(
     return False, evidence
 
 
-def _under_valgrind(server: str, valgrind: str) -> str:
+def _lost(server: str, valgrind: str, *, visited: bool) -> tuple[int, int]:
+    """Return the bytes lost in all processes, and how many processes reported."""
     with tempfile.TemporaryDirectory() as folder:
         words = [valgrind, "--leak-check=full", f"--log-file={folder}/%p"]
         try:
             with running(f"{' '.join(words)} {server}") as serving:
-                _ask_client(serving)
+                if visited:
+                    _ask_client(serving)
         except NotServing:
-            return ""
-        return "".join(path.read_text() for path in Path(folder).iterdir())
+            return 0, 0
+        texts = (path.read_text() for path in Path(folder).iterdir())
+        return cases.lost("".join(texts), kinds=_SURELY)

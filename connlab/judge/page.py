@@ -99,7 +99,8 @@ def _cpu_ratio(name: str, judgement: Judgement) -> str:
 def _tried(verdict: Verdict) -> dict[str, Any]:
     outcomes = [(item.about, item.ok, _plain(item.failure)) for item in verdict.heard]
     for item in verdict.answers:
-        about = f"{item.question} (a case of Tran and Rees)"
+        source = " (a case of Tran and Rees)" if item.their_cases else ""
+        about = f"{item.question}{source}"
         outcomes.append((about, item.holds, _plain(item.evidence)))
     failures = [(about, text) for about, holds, text in outcomes if holds is False]
     unknown = [(about, text) for about, holds, text in outcomes if holds is None]
