@@ -172,6 +172,45 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     assert "<b>" not in html
 
 
+@pytest.mark.parametrize(
+    ("wrong", "failures", "advice"),
+    [
+        (["it died of x: exit 0"], {"lengths": "reset"}, ["It ends with its first"]),
+        (
+            ["it died of x: exit 0", "it died of y: exit 0"],
+            {"a": None, "resets": "refused"},
+            ["It ends when it should not: it died of x", MEANS["resets"]],
+        ),
+        ([], {"lengths": "sent 9 bytes, 0 came back"}, ["It listens and answers nobo"]),
+        ([], {"lengths": "sent 9 bytes, 8 came back"}, [MEANS["lengths"]]),
+        (
+            [],
+            dict.fromkeys(
+                ["a mebibyte", "half-closed"],
+                "9 bytes came back, then the server did not close for 5 s",
+            ),
+            [MEANS["silent end"]],
+        ),
+        (
+            [],
+            dict.fromkeys(["lengths", "one connection"], "9 came back, then a reset"),
+            [MEANS["one connection"]],
+        ),
+        (
+            [],
+            {"lengths": "9 came back, then nothing for 5 s", "every byte": "no"},
+            [MEANS["every byte"], MEANS["lengths"]],
+        ),
+    ],
+)
+def test_advice_fits_what_failed(wrong, failures, advice):
+    heard = [Heard(name, name, failure) for name, failure in failures.items()]
+    verdict = Verdict("x", "x", wrong, heard=heard)
+    first = hints.first(verdict, Judgement([verdict]))
+    assert len(first) == len(advice)
+    assert all(map(str.startswith, first, advice)), first
+
+
 def test_at_most_three_things_come_first():
     heard = [Heard(name, name, "no") for name in hints.MEANS["conversations"]]
     verdict = Verdict("x", "x", heard=[*heard, Heard("a", "a")])

@@ -1,5 +1,6 @@
 """What a failed conversation usually means, and what to look at first."""
 
+import re
 from pathlib import Path
 
 import yaml
@@ -10,6 +11,10 @@ from connlab.judge.judging import Judgement, Verdict
 MEANS = yaml.safe_load(Path(__file__).with_name("hints.yaml").read_text("utf-8"))
 #: CPU per request, over epoll's, beyond which the calls are worth a look
 _DEAR = 1.2
+#: in a failure: some bytes came
+_ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
+#: the connection ended before all had come
+_EARLY = re.compile("then nothing more|then a reset")
 
 
 def first(verdict: Verdict, judgement: Judgement) -> list[str]:
@@ -30,20 +35,43 @@ def _faults(verdict: Verdict) -> list[str]:
         if not any("nothing listens" in wrong for wrong in verdict.wrong):
             return [f"{never}: it ended first, as said above."]
         return [
-            f"{never}: does the command line hand {{port}} on, and is it the port that "
-            "bind() gets?"
+            f"{never}: does the command line hand {{port}} on, and does bind() get it, "
+            "by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0?"
         ]
-    if not any(heard.ok or "from byte" in heard.failure for heard in verdict.heard):
+    died = [wrong for wrong in verdict.wrong if "died" in wrong]
+    if died and not any(heard.ok for heard in verdict.heard):
+        return [
+            f"It ends with its first clients: {died[0]}. Serve all of them in a loop, "
+            "and end for none."
+        ]
+    if not any(heard.ok or _ANSWERED.search(heard.failure) for heard in verdict.heard):
         return [
             "It listens and answers nobody: does accept() lead to recv() and send()?"
         ]
-    advice = [f"It ends when it should not: {w}" for w in verdict.wrong if "died" in w]
-    # where the server does not close, all that waits for its end fails as well
-    names = [heard.name for heard in verdict.failed()]
-    names.sort(key=lambda name: name != "silent end")
-    advice += [MEANS["conversations"][name] for name in names]
+    advice = [f"It ends when it should not: {died[0]}"] if died else []
+    advice += [MEANS["conversations"][name] for name in _causes(verdict, died)]
     questions = [answer.question for answer in verdict.answers if answer.holds is False]
     return advice + [MEANS["cases"][q] for q in questions if q in MEANS["cases"]]
+
+
+def _causes(verdict: Verdict, died: list[str]) -> list[str]:
+    """Return the conversations whose meaning is told, the likeliest cause first.
+
+    Without an end, all that wait for one fail; with an early one, all that go on. A
+    death tells more than what was talked of, unless clients had vanished.
+    """
+    failed = {heard.name: heard for heard in verdict.failed()}
+    ends_early = _EARLY.search(getattr(failed.get("one connection"), "failure", ""))
+    causes = []
+    for name, heard in failed.items():
+        if "did not close" in heard.failure:
+            causes.append("silent end")
+        elif ends_early and _EARLY.search(heard.failure):
+            causes.insert(0, "one connection")
+        elif name == "resets" or not any(heard.about in wrong for wrong in died):
+            causes.append(name)
+    causes.sort(key=lambda name: name not in ("silent end", "every byte"))
+    return list(dict.fromkeys(causes))
 
 
 def _limits(verdict: Verdict) -> list[str]:
