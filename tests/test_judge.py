@@ -241,26 +241,37 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
         (10**6, "mine", False),
         (10**6, "python3.11", False),
         (10**6, "java", None),
+        (10**6, "gopher", None),
         (0, "java", True),
     ],
 )
-def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(grown, program, holds):
-    assert cases._leaks("mine {port}", None, grown, program)[0] is holds
+def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(
+    tmp_path, grown, program, holds
+):
+    content = b"\xff Go buildinf:" if program == "gopher" else b""
+    (tmp_path / program).write_bytes(b"\x7fELF" + content)
+    collector = cases._collector(tmp_path / program)
+    assert cases._leaks("mine {port}", None, grown, collector)[0] is holds
 
 
 @pytest.mark.parametrize(
-    ("visited", "alone", "holds"),
+    ("visited", "alone", "grown", "holds"),
     [
-        ((0, 1), (0, 1), True),
-        ((4100, 1), (0, 1), False),
-        ((6 * 64, 6), (64, 1), True),  # of getaddrinfo(), once; children have it, too
-        ((6 * 64 + 5 * 32, 6), (2 * 64 + 32, 2), False),
+        ((0, 1), (0, 1), 0, True),
+        ((0, 1), (0, 1), 10**6, False),  # stacks of threads that nobody joined
+        ((0, 1), (0, 1), None, True),
+        ((4100, 1), (0, 1), 0, False),
+        ((6 * 64, 6), (64, 1), 0, True),  # of getaddrinfo(), once, also in children
+        ((6 * 64 + 5 * 32, 6), (2 * 64 + 32, 2), 0, False),
+        ((0, 0), (0, 0), None, None),
     ],
 )
-def test_what_is_lost_without_clients_is_no_leak(monkeypatch, visited, alone, holds):
+def test_a_leak_is_what_is_lost_or_grows_with_clients(
+    monkeypatch, visited, alone, grown, holds
+):
     lost = {True: visited, False: alone}
     monkeypatch.setattr(cases, "_lost", lambda *_, visited: lost[visited])
-    assert cases._leaks("mine {port}", "valgrind", 0, "mine")[0] is holds
+    assert cases._leaks("mine {port}", "valgrind", grown, "")[0] is holds
 
 
 @pytest.mark.parametrize(

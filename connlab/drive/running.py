@@ -85,12 +85,12 @@ class Running:
         others = tuple(row for row in weights if row[0] not in launchers)
         return processes, len(launchers), others
 
-    def program(self) -> str:
-        """Return the name of the file that its process runs; "" where none is known."""
+    def program(self) -> Path | None:
+        """Return the file that its process runs; None where none is known."""
         try:
-            return Path(f"/proc/{self.ready['pid']}/exe").readlink().name
+            return Path(f"/proc/{self.ready['pid']}/exe").readlink()
         except OSError:
-            return ""
+            return None
 
     def died(self) -> str | None:
         """Return how it ended and what it printed, if nobody had asked it to."""
