@@ -349,11 +349,12 @@ def test_a_long_command_line_cuts_no_number_and_no_word(monkeypatch):
         assert lines[at + 1][column:].startswith(words[name]), lines[at : at + 3]
 
 
-def test_a_terminal_of_80_columns_cuts_no_number_and_no_word(monkeypatch):
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_cuts_no_number_and_no_word(monkeypatch, width):
     result = compared(monkeypatch, RATES, noise=0.4, takes_s=9)
     monkeypatch.setattr(screen, "number", lambda *_: "1.18 [1.04, 1.34]")
-    lines = printed(result, width=80).splitlines()
-    assert max(map(len, lines)) <= 80
+    lines = printed(result, width=width).splitlines()
+    assert max(map(len, lines)) <= width
     assert sum(line.count("]") for line in lines) == (3 + 2) * len(screen.TITLES)
 
 

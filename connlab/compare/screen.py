@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -66,7 +66,7 @@ def print_all(comparison: Comparison, console: Console) -> None:
     """Print levels, ratios, who was the limit, and how it ended."""
     lines = (*limits(comparison), *doubts(comparison), ending(comparison))
     levels, ratios = (fitting(console, t, comparison) for t in (_levels, _ratios))
-    for content in ("", heading(comparison), "", levels, "", ratios, "", *lines):
+    for content in ("", heading(comparison), levels, ratios, "", *lines):
         console.print(content)
 
 
@@ -90,26 +90,37 @@ def heading(comparison: Comparison) -> str:
 
 
 def fitting(
-    console: Console, make: Callable[[Comparison, str], Table], comparison: Comparison
-) -> Table:
-    """Return a table with bounds under their numbers where it is too wide else.
+    console: Console,
+    make: Callable[[Comparison, Sequence[str], str], Table],
+    comparison: Comparison,
+) -> Group:
+    """Return a table of all metrics that no column of numbers is too wide for.
 
-    `make` is told what stands between a number and its bounds.
+    Else bounds stand under their numbers, then metrics below each other. `make` is told
+    the metrics, and what stands between a number and its bounds.
     """
-    wide = make(comparison, " ")
-    names, *numbers = wide.columns
+    metrics = list(TITLES)
+    for size, gap in ((4, " "), (4, "\n"), (2, "\n"), (1, "\n")):
+        parts = (metrics[n : n + size] for n in range(0, len(metrics), size))
+        tables = [make(comparison, part, gap) for part in parts]
+        if max(map(_least_width, tables)) <= console.width:
+            break
+    return Group(*(item for table in tables for item in ("", table)))
+
+
+def _least_width(rows: Table) -> int:
+    names, *numbers = rows.columns
     widths = [column.min_width or 0 for column in numbers]
     longest = max(len(str(name)) for name in (names.header, *names.cells))
     # of columns that are too wide rich narrows the widest
-    least = min(longest, max(widths)) + sum(2 + width for width in widths)
-    return wide if least <= console.width else make(comparison, "\n")
+    return min(longest, max(widths) + 1) + sum(2 + width for width in widths)
 
 
-def _levels(comparison: Comparison, gap: str) -> Table:
+def _levels(comparison: Comparison, metrics: Sequence[str], gap: str) -> Table:
     baseline = comparison.plan.baseline
     units = {
-        metric: display_unit(unit, [comparison.levels(baseline, metric).value])
-        for metric, unit in METRICS.items()
+        m: display_unit(METRICS[m], [comparison.levels(baseline, m).value])
+        for m in metrics
     }
     heads = [f"{TITLES[metric]}\n{unit}" for metric, (_, unit) in units.items()]
     rows = table("", *heads)
@@ -117,7 +128,7 @@ def _levels(comparison: Comparison, gap: str) -> Table:
         if server.name in comparison.failed:
             rows.add_row(server.name, comparison.failed[server.name])
             continue
-        values = {m: comparison.levels(server.name, m) for m in TITLES}
+        values = {m: comparison.levels(server.name, m) for m in metrics}
         cells = [number(value, units[m][0]) for m, value in values.items()]
         add_numbers(rows, server.name, *cells, gap=gap)
     return rows
@@ -161,14 +172,14 @@ def number(value: Interval, factor: float = 1.0) -> str:
     return number_text(scaled) if value.determined else plain(scaled.value)
 
 
-def _ratios(comparison: Comparison, gap: str) -> Table:
+def _ratios(comparison: Comparison, metrics: Sequence[str], gap: str) -> Table:
     against = f"against {comparison.plan.baseline}"
-    rows = table(against, *TITLES.values())
-    by_metric = {metric: comparison.ratios(metric) for metric in TITLES}
+    rows = table(against, *(TITLES[metric] for metric in metrics))
+    by_metric = {metric: comparison.ratios(metric) for metric in metrics}
     words = {m: comparison.words(m, ratios) for m, ratios in by_metric.items()}
     for server in comparison.plan.servers[1:]:
-        if server.name not in by_metric["rate"]:  # it, or what it is held against, died
-            continue
+        if not all(server.name in ratios for ratios in by_metric.values()):
+            continue  # it, or what it is held against, died
         pair = f"{server.name} / {server.against}" if server.against else server.name
         ratios = (ratios_of[server.name] for ratios_of in by_metric.values())
         said = (words_of[server.name] for words_of in words.values())
