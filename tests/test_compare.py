@@ -416,6 +416,16 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     assert ("limited by the client" in printed(result)) is bound
 
 
+@pytest.mark.parametrize(
+    ("shared", "limit"), [(True, "limited by the core that "), (False, "neither ")]
+)
+def test_one_core_is_full_when_both_sides_together_fill_it(monkeypatch, shared, limit):
+    result = compared(monkeypatch, dict.fromkeys(RATES, 5e5), noise=0.001)
+    cores = replace(result.plan.cores, shared=shared)
+    result.plan = replace(result.plan, cores=cores)
+    assert [line.startswith(limit) for line in screen.limits(result)] == [True]
+
+
 def test_a_server_is_held_against_the_one_that_it_names():
     plan = make_plan(["epoll", "poll", "lessons/poll"])
     first, poll, lesson, again = plan.servers

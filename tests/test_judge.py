@@ -219,6 +219,21 @@ def test_at_most_three_things_come_first():
 
 
 @pytest.mark.parametrize(
+    ("busy", "shared", "limit"),
+    [
+        ((0.95, 0.5), False, "its core"),
+        ((0.5, 0.97), False, "the client's core"),
+        ((0.5, 0.5), False, "neither core"),
+        ((0.5, 0.5), True, "the shared core"),
+        ((0.1, 0.1), True, "no core"),
+    ],
+)
+def test_what_limited_a_server_is_named(busy, shared, limit):
+    result = contest.Contest(1, 5, busy={"x": busy}, shared=shared)
+    assert page._limited(result, "x") == limit
+
+
+@pytest.mark.parametrize(
     ("low", "told"), [(2.8, ["3.0 times", "4 futex"]), (0.9, ["not shown"])]
 )
 def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):

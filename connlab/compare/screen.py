@@ -198,6 +198,8 @@ def limits(comparison: Comparison) -> list[str]:
             kind = "limited by the client, whose core was full (rates are lower bounds)"
         elif math.isnan(server):
             kind = "the client's core was not full, the server's nobody could see"
+        elif comparison.plan.cores.shared and server + client >= SERVER_SHARE:
+            kind = "limited by the core that server and client shared, which was full"
         elif server >= SERVER_SHARE:
             kind = "limited by the server, whose core was full"
         else:

@@ -31,7 +31,7 @@ class Contest:
 
     `levels` and `ratios` (to the baseline) hold, by server and metric, ``value``,
     ``lo`` and ``hi``; a ratio also the ``word`` for what it shows. `busy` is the share
-    of a core that a server, and the client for it, used.
+    of a core that a server, and the client for it, used; they may have `shared` one.
     """
 
     connections: int
@@ -41,6 +41,7 @@ class Contest:
     busy: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     others_share: float = 0.0
+    shared: bool = False
 
 
 def hold(judged: Sequence[str], *, connections: int) -> Contest:
@@ -90,6 +91,7 @@ def _contest(connections: int, document: dict, result: Any, failed: dict) -> Con
         busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
         failed=failed | document["failed"],
         others_share=document["others_share"],
+        shared=result.plan.cores.shared,
     )
 
 

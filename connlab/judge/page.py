@@ -138,6 +138,8 @@ def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
 
 def _limited(result: contest.Contest, name: str) -> str:
     server, client = result.busy.get(name, (0, 0))
+    if result.shared:
+        return "the shared core" if server + client >= _SATURATED else "no core"
     if server >= _SATURATED and server >= client:
         return "its core"
     return "the client's core" if client >= _SATURATED else "neither core"
