@@ -223,6 +223,35 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, rea
         compared(monkeypatch, RATES, **{ends: "epoll"})
 
 
+@pytest.mark.parametrize("name", ["uring", "epoll"])
+def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
+    monkeypatch, name
+):
+    plan = make_plan(["epoll", "uring", "poll"])
+    rates = RATES | {"poll": 9e4}
+    calls = iter(range(1000))
+
+    def run(setting, *, host):
+        if next(calls) == 2:
+            place = [server.name for server in plan.servers].index(name)
+            raise sets.SetError("no port", kind="server-start", server=place)
+        places = len(setting.servers)
+        return outcome(plan, rates, places=places, gone="uring" if places < 4 else "")
+
+    monkeypatch.setattr(sets, "run", run)
+    measured = measure.sets(plan)
+    assert [next(measured).failed for _ in range(2)] == [{}, {}]
+    if name == "epoll":
+        with pytest.raises(sets.SetError, match="no port"):
+            next(measured)
+    else:
+        third = next(measured)
+        assert (third.names, third.failed) == (
+            ("epoll", "poll", "epoll again"),
+            {"uring": "no port"},
+        )
+
+
 def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
     rates, words = RATES | {"poll": 9e4}, ("epoll", "uring", "poll")
     result = compared(monkeypatch, rates, words=words, died="uring")

@@ -38,9 +38,10 @@ class Set:
 def sets(plan: Plan) -> Iterator[Set]:
     """Measure set after set, until a signal asks to stop (`drive.interrupt`).
 
-    Raises connlab.drive.turns.SetError when a program fails, or the baseline dies.
+    A server that does not start again is named with the next set, without it. Raises
+    connlab.drive.turns.SetError when a program fails, or the baseline dies.
     """
-    local, failed = LocalHost(), set()
+    local, failed, lost = LocalHost(), set(), {}
     with page(plan) as root, contextlib.closing(local):
         for number in itertools.count():
             remaining = tuple(s for s in plan.servers if s.name not in failed)
@@ -50,13 +51,17 @@ def sets(plan: Plan) -> Iterator[Set]:
             except turns.SetError as error:
                 if error.server is not None:
                     error.name = remaining[error.server].name
-                raise
+                if not number or error.name in (None, plan.baseline, plan.control):
+                    raise
+                failed.add(error.name)
+                lost[error.name] = str(error)
+                continue
             if outcome is None:
                 return
             names = tuple(server.name for server in remaining)
             died = _died(plan, names, outcome)
             failed |= died.keys()
-            yield Set(number, names, outcome, died)
+            yield Set(number, names, outcome, lost | died)
 
 
 def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome | None:
