@@ -211,6 +211,12 @@ def test_advice_fits_what_failed(wrong, failures, advice):
     assert all(map(str.startswith, first, advice)), first
 
 
+def test_what_is_missing_is_told_where_nothing_is_wrong():
+    verdict = Verdict("x", "x", lacks=["silence"], heard=[Heard("a", "a")])
+    (first,) = hints.first(verdict, Judgement([verdict]))
+    assert "silence" in first
+
+
 def test_at_most_three_things_come_first():
     heard = [Heard(name, name, "no") for name in hints.MEANS["conversations"]]
     verdict = Verdict("x", "x", heard=[*heard, Heard("a", "a")])

@@ -23,6 +23,8 @@ def first(verdict: Verdict, judgement: Judgement) -> list[str]:
     if advice:
         return advice[:3]
     text = "Nothing: it does what it should"
+    if verdict.lacks:
+        text = f"Nothing is wrong, but missing: {'; '.join(verdict.lacks)}"
     if any(verdict.server in contest.ratios for contest in judgement.contests):
         cost = f"more than {_DEAR:g} times the CPU time of epoll"
         text += f", and is not shown to take {cost}"
