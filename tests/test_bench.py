@@ -1,5 +1,6 @@
 """connlab.bench: what is compared, targets, and one small run of real programs."""
 
+import io
 import json
 import math
 import re
@@ -8,6 +9,7 @@ from unittest.mock import Mock
 import pandas as pd
 import pytest
 from drive_fakes import models
+from rich.console import Console
 
 from connlab import __main__ as command
 from connlab.bench import command as benches
@@ -187,6 +189,20 @@ def test_targets_are_judged(judged):
 def test_nothing_measured_decides_nothing():
     unmeasured = targets.judge(compared_parts("epoll"), {}, {})
     assert {target.verdict for target in unmeasured} == {"not measured"}
+
+
+@pytest.mark.parametrize("width", [70, 80])
+def test_a_narrow_terminal_cuts_no_target(judged, width):
+    text = io.StringIO()
+    rows = [
+        (t.what, t.need, benches._text(t.found), t.verdict) for t in judged.values()
+    ]
+    heads = ("target", "needed", "found", "")
+    benches._print(Console(file=text, width=width), heads, rows)
+    printed = " ".join(text.getvalue().split())
+    for _, need, found, verdict in rows:
+        assert re.search(f" {need} +{re.escape(found)} ", text.getvalue())
+        assert all(word in printed for word in verdict.split())
 
 
 # ---- the command ---------------------------------------------------------------

@@ -85,10 +85,8 @@ def _keep(results: dict[str, Any], *, folder: Path) -> Path:
 
 def _print(console: Console, heads: Sequence[str], rows: Iterable[Sequence]) -> None:
     table = screen.table(*heads)
-    for column in table.columns[:-1]:
-        column.no_wrap = True
-    for row in rows:
-        table.add_row(*row)
+    for name, *numbers, last in rows:
+        screen.add_numbers(table, name, *numbers, last=[last])
     if table.rows:
         console.rule()
         console.print(table)

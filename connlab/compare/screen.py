@@ -148,18 +148,19 @@ def add_numbers(
     *cells: str,
     gap: str = " ",
     below: Iterable[str] | None = None,
+    last: Sequence[str] = (),
 ) -> None:
     """Add a row of numbers, which are never folded or cut: names and words give way.
 
     `gap` stands before their bounds. `below` has a word for each, to stand under it
-    however many lines the name takes.
+    however many lines the name takes; `last` are words behind the numbers.
     """
     numbers = [Text(cell.replace(" [", f"{gap}["), no_wrap=True) for cell in cells]
     for column, shown_number in zip(rows.columns[1:], numbers, strict=False):
         widest = max(map(len, shown_number.plain.splitlines()))
         column.min_width = max(column.min_width or 0, widest)
     if below is None:
-        rows.add_row(name, *numbers)
+        rows.add_row(name, *numbers, *last)
     else:
         rows.add_row(name, *map(Group, numbers, below))
 
