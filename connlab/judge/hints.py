@@ -14,7 +14,7 @@ _DEAR = 1.2
 #: in a failure: some bytes came
 _ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
 #: the connection ended before all had come
-_EARLY = re.compile("then nothing more|then a reset")
+_EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
 
 def first(verdict: Verdict, judgement: Judgement) -> list[str]:

@@ -22,6 +22,7 @@ from connlab.drive.cases import Answer
 from connlab.drive.running import NotServing, running
 from connlab.judge import calls, cases, contest, conversations, crowds
 from connlab.judge.conversations import Heard
+from connlab.study.formatting import counted
 
 #: deaths of fresh servers after which no further conversation is tried
 _DEATHS_MOST = 3
@@ -131,7 +132,7 @@ def judge(
     for connections in () if quick else contest.MODELS:
         able = [v.server for v in verdicts if _measurable(v, connections)]
         if able:
-            say(f"in turns with models, {connections} connections")
+            say(f"in turns with models, {counted(connections, 'connection')}")
             judgement.contests.append(contest.hold(able, connections=connections))
     judgement.seconds = time.monotonic() - began
     return judgement
