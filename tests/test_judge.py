@@ -395,12 +395,12 @@ def test_a_server_that_does_not_start_for_a_crowd_is_told(monkeypatch):
     assert crowd.levels[0].died
 
 
-def failing(monkeypatch, *names: str | None) -> list[list[str]]:
-    """Let sets fail, each by the server of a name; return who takes part in each."""
+def failing(monkeypatch, *names: str | None) -> list[plan.Plan]:
+    """Let sets fail, each by the server of a name; return the plan of each."""
     asked, failures = [], iter(names)
 
     def sets(contest_plan):
-        asked.append([server.name for server in contest_plan.servers])
+        asked.append(contest_plan)
         error = turns.SetError("no", kind="server-start", server=0)
         error.name = next(failures)
         raise error
@@ -421,8 +421,17 @@ def test_a_contest_goes_on_without_a_server_that_does_not_start(monkeypatch):
     judged = [line("one"), line("other")]
     asked = failing(monkeypatch, judged[1], judged[0])
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
-    before, after = asked
+    before, after = ([server.name for server in made.servers] for made in asked)
     assert [name for name in before if name not in after] == judged[1:]
+
+
+def test_a_contest_has_time_for_servers_that_start_slowly(monkeypatch):
+    asked = failing(monkeypatch, None, None)
+    for wait_s in (0, 8):
+        contest.hold([line("one")], connections=1, wait_s=wait_s)
+    quick, slow = (made.budget_s for made in asked)
+    assert slow > quick
+    assert slow > plan.SETS_LEAST * (asked[1].set_s + 8)
 
 
 @pytest.mark.long

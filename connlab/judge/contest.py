@@ -44,8 +44,11 @@ class Contest:
     shared: bool = False
 
 
-def hold(judged: Sequence[str], *, connections: int) -> Contest:
-    """Let judged servers and models take turns; judged ones that fail are named."""
+def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Contest:
+    """Let judged servers and models take turns; judged ones that fail are named.
+
+    Each set waits `wait_s` for the slowest to start and to end.
+    """
     from connlab.compare import comparison, measure, plan
 
     available = {model.name for model in programs.models() if model.available}
@@ -58,7 +61,7 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
             [*models, *remaining],
             connections=connections,
             until=_UNTIL,
-            budget_s=max(budget_s, _least_s(len(models) + len(remaining))),
+            budget_s=max(budget_s, _least_s(len(models) + len(remaining), wait_s)),
         )
         try:
             sets = measure.sets(contest_plan)
@@ -77,8 +80,8 @@ def hold(judged: Sequence[str], *, connections: int) -> Contest:
             return _contest(connections, comparison.document(result), result, failed)
 
 
-def _least_s(servers: int) -> float:
-    return 5 * (turns.OVERHEAD_S + (servers + 1) * 45 * turns.SLICE_S)
+def _least_s(servers: int, wait_s: float) -> float:
+    return 5 * (turns.OVERHEAD_S + wait_s + (servers + 1) * 45 * turns.SLICE_S)
 
 
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:

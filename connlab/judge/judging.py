@@ -28,6 +28,8 @@ from connlab.study.formatting import counted
 _DEATHS_MOST = 3
 QUICK_LEVELS = (1, 10, 100)
 _SHOWN = 300
+#: what a server that hears no SIGTERM is given before it is killed (``build/external``)
+_GRACE_S = 2
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
 #: names of interpreters, without their versions
@@ -130,10 +132,13 @@ def judge(
     ]
     judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
-        able = [v.server for v in verdicts if _measurable(v, connections)]
+        able = [v for v in verdicts if _measurable(v, connections)]
         if able:
             say(f"in turns with models, {counted(connections, 'connection')}")
-            judgement.contests.append(contest.hold(able, connections=connections))
+            names = [verdict.server for verdict in able]
+            wait_s = max((v.start_s or 0) + _GRACE_S * v.deaf for v in able)
+            result = contest.hold(names, connections=connections, wait_s=wait_s)
+            judgement.contests.append(result)
     judgement.seconds = time.monotonic() - began
     return judgement
 
