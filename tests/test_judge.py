@@ -201,6 +201,11 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
             {"lengths": "9 came back, then nothing for 5 s", "every byte": "no"},
             [MEANS["every byte"], MEANS["lengths"]],
         ),
+        (
+            [],
+            {"idle neighbour": "2 came back", "a hundred": "no", "mute reader": "no"},
+            [MEANS["idle neighbour"]],
+        ),
     ],
 )
 def test_advice_fits_what_failed(wrong, failures, advice):

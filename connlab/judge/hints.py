@@ -24,7 +24,7 @@ def first(verdict: Verdict, judgement: Judgement) -> list[str]:
         return advice[:3]
     text = "Nothing: it does what it should"
     if verdict.lacks:
-        text = f"Nothing is wrong, but missing: {'; '.join(verdict.lacks)}"
+        text = f"Nothing is wrong; it lacks {'; '.join(verdict.lacks)}"
     if any(verdict.server in contest.ratios for contest in judgement.contests):
         cost = f"more than {_DEAR:g} times the CPU time of epoll"
         text += f", and is not shown to take {cost}"
@@ -59,8 +59,9 @@ def _faults(verdict: Verdict) -> list[str]:
 def _causes(verdict: Verdict, died: list[str]) -> list[str]:
     """Return the conversations whose meaning is told, the likeliest cause first.
 
-    Without an end, all that wait for one fail; with an early one, all that go on. A
-    death tells more than what was talked of, unless clients had vanished.
+    Without an end, all that wait for one fail; with an early one, all that go on; where
+    one client waits for another, all that need two. A death tells more than what was
+    talked of, unless clients had vanished.
     """
     failed = {heard.name: heard for heard in verdict.failed()}
     ends_early = _EARLY.search(getattr(failed.get("one connection"), "failure", ""))
@@ -70,6 +71,8 @@ def _causes(verdict: Verdict, died: list[str]) -> list[str]:
             causes.append("silent end")
         elif ends_early and _EARLY.search(heard.failure):
             causes.insert(0, "one connection")
+        elif "idle neighbour" in causes:
+            continue
         elif name == "resets" or not any(heard.about in wrong for wrong in died):
             causes.append(name)
     causes.sort(key=lambda name: name not in ("silent end", "every byte"))
