@@ -216,6 +216,10 @@ def test_advice_fits_what_failed(wrong, failures, advice):
     assert all(map(str.startswith, first, advice)), first
 
 
+def test_a_page_writes_a_rate_without_an_exponent():
+    assert page._number(3620.4, 1.0) == "3620"
+
+
 def test_what_is_missing_is_told_where_nothing_is_wrong():
     verdict = Verdict("x", "x", lacks=["silence"], heard=[Heard("a", "a")])
     (first,) = hints.first(verdict, Judgement([verdict]))

@@ -16,7 +16,7 @@ import jinja2
 
 from connlab.judge import contest, hints
 from connlab.judge.judging import Judgement, Verdict
-from connlab.study.formatting import display_unit
+from connlab.study.formatting import display_unit, plain
 
 HTML, PDF, JSON = "index.html", "page.pdf", "judge.json"
 _HEADS = {
@@ -81,7 +81,7 @@ def _class_table(judgement: Judgement) -> str:
         for verdict in judgement.verdicts
     ]
     heads = ("server", "is", "conversations", "clients", "CPU / epoll's", "first")
-    return _table(heads, rows, widths=(_width_of(rows), 7, 9, 6, 10, 38))
+    return _table(heads, rows, widths=(_width_of(rows), 8, 13, 7, 13, 38))
 
 
 def correct(verdict: Verdict) -> str:
@@ -176,7 +176,7 @@ def _interval(ratio: dict) -> str:
 
 
 def _number(value: float | None, factor: float) -> str:
-    return "—" if value is None else f"{value * factor:.3g}"
+    return "—" if value is None else plain(value * factor)
 
 
 def _bytes(count: float) -> str:

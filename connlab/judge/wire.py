@@ -11,8 +11,8 @@ import time
 
 #: random bytes, in which no two places look alike
 MIB = random.Random(1).randbytes(1 << 20)
-#: bytes of each side that a mismatch shows
-_SHOWN = 24
+#: bytes of each side that a mismatch shows: up to four characters each, in one word
+_SHOWN = 12
 
 
 class Mismatch(AssertionError):
