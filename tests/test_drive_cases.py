@@ -1,6 +1,7 @@
 """The 24 cases of report 001 hold, for every model and for the client."""
 
 import shutil
+import socket
 
 import pytest
 
@@ -68,3 +69,13 @@ def test_a_leak_is_seen_in_valgrinds_words():
     assert cases._verdict("thread", text).holds is False
     assert cases._verdict("thread", "no leaks are possible").holds is True
     assert cases._verdict("thread", "valgrind: cannot run").holds is None
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_sockets_of_a_server_for_both_protocols_are_counted():
+    both = {"family": socket.AF_INET6, "dualstack_ipv6": True}
+    with socket.create_server(("", 0), **both) as listener:
+        port = listener.getsockname()[1]
+        assert cases.open_sockets(port) == 0
+        with socket.create_connection(("127.0.0.1", port)):
+            assert cases.open_sockets(port) == 1

@@ -154,7 +154,8 @@ def _rows(table: bytes) -> tuple[dict, ...]:
 
 def open_sockets(port: int) -> int:
     """Count the server's sockets on `port` that are neither listening nor done."""
-    rows = map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:])
+    tables = (procfs.read_text(f"/proc/net/{name}") for name in ("tcp", "tcp6"))
+    rows = (line.split() for table in tables for line in table.splitlines()[1:])
     sockets = [(int(row[1].split(":")[1], 16), int(row[3], 16)) for row in rows]
     done = (_TCP_LISTEN, _TCP_TIME_WAIT)
     return sum(local == port and state not in done for local, state in sockets)
