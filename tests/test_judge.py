@@ -271,6 +271,8 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
         (10**6, "mine", False),
         (10**6, "python3.11", False),
         (10**6, "java", None),
+        (10**6, "ruby3.1", None),
+        (10**6, "node-server", False),
         (10**6, "gopher", None),
         (0, "java", True),
     ],
