@@ -55,6 +55,6 @@ def _failure(entry: servers.Entry, command: str) -> str:
             check=False,
         )
     except OSError as error:
-        return error.strerror
+        return error.strerror or str(error)
     last = "\n  ".join(done.stdout.strip().splitlines()[-_LAST_LINES:])
     return f"exit {done.returncode}\n  {last}" if done.returncode else ""

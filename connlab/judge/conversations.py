@@ -145,9 +145,9 @@ def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
                 break
             received += data
     except TimeoutError:
-        raise Silence(sent, received, sock.gettimeout()) from None
+        raise Silence(sent, bytes(received), sock.gettimeout() or 0.0) from None
     except ConnectionResetError:
-        raise Reset(sent, received) from None
+        raise Reset(sent, bytes(received)) from None
     same(sent, bytes(received))
 
 

@@ -69,9 +69,9 @@ def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
             received += data
         return bytes(received)
     except TimeoutError:
-        raise Silence(message, received, sock.gettimeout()) from None
+        raise Silence(message, bytes(received), sock.gettimeout() or 0.0) from None
     except ConnectionResetError:
-        raise Reset(message, received) from None
+        raise Reset(message, bytes(received)) from None
     finally:
         sender.join(1.0)
         if sender.is_alive():  # nobody reads any more: closing wakes it
