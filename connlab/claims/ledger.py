@@ -9,7 +9,6 @@ trials of one study. Nothing in the ledger can name a verdict: it comes from the
 ``rereadings.yml`` holds what we read in a report's numbers though nobody claims it.
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -146,9 +145,7 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
             return None
         return pd.DataFrame(cases).drop_duplicates(["subject", "question"], keep="last")
     try:
-        with warnings.catch_warnings():  # which the study's notebook has printed
-            warnings.simplefilter("ignore", frames.RunWarning)
-            trials = frames.load(run, name, root=root)
+        trials = frames.load(run, name, root=root, warn=False)
     except (FileNotFoundError, frames.RunError):
         return None
     if name != calibration.STUDY:

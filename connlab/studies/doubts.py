@@ -1,6 +1,5 @@
 """Study 09: ratios of a run's other studies under other analyses, and their drift."""
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from connlab import schema
 from connlab.figures import labels
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels, word
-from connlab.study.frames import RunError, RunWarning, load
+from connlab.study.frames import RunError, load
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
@@ -57,9 +56,8 @@ def studies(
         if path.parent.name in _CONTROLS or "model" not in table:
             continue
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RunWarning)
-                trials = load(run, path.parent.name, root=root, accept=accept)
+            name = path.parent.name
+            trials = load(run, name, root=root, accept=accept, warn=False)
         except RunError:
             continue
         models = table["against"].isin(trials["model"].dropna().unique())

@@ -76,6 +76,7 @@ def load(
     environment: str | None = None,
     mixed: bool = False,
     accept: Sequence[str] = (),
+    warn: bool = True,
 ) -> pd.DataFrame:
     """Return the trials of one study of one run, one row each.
 
@@ -92,6 +93,8 @@ def load(
     accept : sequence of str
         Gates whose failure leaves no trial out ("quiet" on a machine that never is);
         the notes say how many trials that lets in.
+    warn : bool
+        Whether to warn of the notes; not where the study's notebook has done so.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def load(
     Warns
     -----
     RunWarning
-        Once for each note.
+        Once for each note, if asked to.
     """
     trials, notes = _read(run, study, root)
     trials = _one_environment(trials, environment, mixed, notes)
@@ -131,7 +134,7 @@ def load(
         "registry": _Shared(models),
         "notes": notes,
     }
-    for note in notes:
+    for note in notes if warn else ():
         warnings.warn(f"{run}/{study}: {note}", RunWarning, stacklevel=2)
     return frame
 
