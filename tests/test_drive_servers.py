@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from connlab import __main__ as command
 from connlab import schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
-from connlab.drive import grid, programs, servers
+from connlab.drive import grid, programs, servers, turns
 from tests.test_external import line
 
 ENTRY = """
@@ -91,6 +92,20 @@ def test_a_version_may_be_of_any_encoding(tmp_path):
     tool.chmod(0o755)
     entry = servers.parse(ENTRY + f'version = "{tool} --version"')["mine"]
     assert servers.version_of(entry).endswith("e 7")
+
+
+@pytest.mark.parametrize(("build", "status"), [("false", 1), ("true", 0)])
+def test_a_build_that_fails_is_an_error_where_it_was_asked_for(
+    monkeypatch, tmp_path, capsys, build, status
+):
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    entries = servers.parse(ENTRY + f'build = ["{build}"]')
+    monkeypatch.setattr(servers, "entries", lambda: entries)
+    assert command.main(["runtimes", "mine"]) == status
+    said = capsys.readouterr().out
+    assert said.startswith("mine ")
+    assert ("left out: false: exit 1" in said) == bool(status)
+    assert command.main(["runtimes"]) == 0
 
 
 def test_a_folder_may_have_a_space_in_its_name(monkeypatch):
@@ -198,6 +213,25 @@ def test_a_sweep_measures_it_and_names_what_goes_wrong(build_dir, tmp_path, besi
         assert trial.binaries["external"]
     assert trials[line("ends")].failure.kind == "server-start"
     assert "database" in trials[line("ends")].failure.reason
+
+
+def test_a_process_that_ends_before_the_client_looks_costs_no_set(
+    build_dir, tmp_path, monkeypatch
+):
+    looked = []
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+
+    def once_late(served):
+        looked.append(watched(served))
+        return str(ended.pid) if len(looked) == 1 else looked[-1]
+
+    watched = turns._watched_pids
+    monkeypatch.setattr(turns, "_watched_pids", once_late)
+    kinds = [line("good"), line("children")]
+    for trial in trials_of(tmp_path, kinds, beside="model").values():
+        assert trial.failure is None
+        assert trial.client.window["requests"] > 0
 
 
 def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):

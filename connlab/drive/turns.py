@@ -166,13 +166,12 @@ def run(
     """
     began = time.monotonic()
     course = _Course(setting, host, clients)
-    client = report = client_end = None
+    report = client_end = None
     companion_cpu_s = services.cpu_s()
     try:
         course.start_servers()
         if len(course.served) == len(setting.servers):
-            client = course.start_client()
-            report = course.attend(client)
+            report = course.client_report()
         companion_cpu_s = services.cpu_s() - companion_cpu_s
     except ProgramError as error:
         raise SetError(f"client: {error}", kind="client-failed") from error
@@ -180,8 +179,10 @@ def run(
         raise SetError(str(error), kind="host-lost") from None
     finally:
         grace_s = 0 if interrupt.asked() else trials.GRACE_S
-        if client is not None:
-            client_end = course.client_host.stop(client, grace_s=1.0, wait_s=grace_s)
+        if course.client is not None:
+            client_end = course.client_host.stop(
+                course.client, grace_s=1.0, wait_s=grace_s
+            )
         ends = course.stop_servers(grace_s)
     if None in ends:
         raise SetError("the servers' host was lost", kind="host-lost")
@@ -210,6 +211,7 @@ class _Course:
     clients: Turning | None
     started: list[tuple[Host, int]] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
+    client: int | None = None
 
     @property
     def client_host(self) -> Host | Turning:
@@ -236,22 +238,46 @@ class _Course:
         for server in self.watchable():
             self._look_at(server)
 
-    def start_client(self) -> int:
+    def client_report(self) -> dict:
+        """Run the client; return its report.
+
+        It runs once more where it refused to watch a process that has ended since, as
+        a daemon's first one does at some time after its server is ready.
+        """
+        watched = self._watched()
+        try:
+            self.client = self._start_client(watched)
+            return self._attend(self.client)
+        except ProgramError:
+            if self._watched() == watched:
+                raise
+        if self.client is not None:
+            self.client_host.stop(self.client, grace_s=0)
+            self.client = None
+        self.client = self._start_client(self._watched())
+        return self._attend(self.client)
+
+    def _watched(self) -> list[str]:
+        """Return the processes of each server that the client shall watch."""
+        if self.clients is None:
+            return [_watched_pids(server) for server in self.watchable()]
+        # on another host only the processes of this set run: the first suffices
+        return [str(server.pid) for server in self.watchable()]
+
+    def _start_client(self, watched: Sequence[str]) -> int:
         setting = self.setting
         ready = [self.served[place].ready for place in self.order()]
         targets = [f"{line['host']}:{line['port']}" for line in ready]
         words = client_flags(setting, order=self.order())
         argv = [*setting.programs.client, *targets, *words]
-        for server in self.watchable():
-            # on another host only the processes of this set run: the first suffices
-            pids = _watched_pids(server) if self.clients is None else str(server.pid)
+        for pids in watched:
             argv += ["--watch", pids]
         cores = setting.cores.client
         if self.clients is None:
             return self.host.start(argv, cores=cores, files=("slices",))
         return self.clients.start(argv, cores=cores, beside=setting.cores.server)
 
-    def attend(self, client: int) -> dict:
+    def _attend(self, client: int) -> dict:
         """Wait for the client's report; look once at each server's memory meanwhile.
 
         The looks are taken late in the warm-up, whose slices are not counted.
