@@ -411,10 +411,15 @@ def _lab() -> Lab:
 @cli.command()
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 def runtimes(names: tuple[str, ...]) -> None:
-    """Build the servers of servers.toml that this machine has tools for."""
+    """Build the servers of servers.toml that this machine has tools for.
+
+    One that was asked for by NAME and cannot be built is an error.
+    """
     from connlab import runtimes as making
 
-    making.make(names, say=click.echo)
+    left_out = making.make(names, say=click.echo)
+    if names and left_out:
+        raise click.exceptions.Exit(1)
 
 
 @cli.command()
@@ -546,10 +551,8 @@ def words(run: str, as_json: bool) -> None:
         click.echo(json.dumps(counting.document(studies), indent=1))
         return
     click.echo(f"run {run}")
-    for name, counts in [*studies.items(), ("in all", counting.total(studies))]:
-        by_word = ", ".join(f"{n} {word}" for word, n in counts.most_common())
-        share = f"{counting.share(counts):.0%}".replace("%", " %")
-        click.echo(f"{name:16}{counts.total():5}  {share:>5} undetermined  ({by_word})")
+    for line in counting.lines(studies):
+        click.echo(line)
 
 
 @cli.command("check-paper")

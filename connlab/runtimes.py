@@ -15,28 +15,36 @@ from connlab.drive import programs, servers
 _LAST_LINES = 5
 
 
-def make(names: Sequence[str] = (), *, say: Callable[[str], None] = print) -> None:
+def make(names: Sequence[str] = (), *, say: Callable[[str], None] = print) -> list[str]:
     """Build entries by name, or all; say of each its version or why it is left out.
 
-    ValueError for a name that ``servers.toml`` does not have.
+    Return those that are left out. ValueError for a name that ``servers.toml`` does
+    not have.
     """
     entries = servers.entries()
     for name in names:
         if name not in entries:
             raise ValueError(programs.unknown("server", name, entries))
+    left_out = []
     for name in names or entries:
-        say(f"{name:24}{_built(entries[name])}")
+        if reason := _build(entries[name]):
+            left_out.append(name)
+        said = f"left out: {reason}" if reason else _ready(entries[name])
+        say(f"{name:24}{said}")
+    return left_out
 
 
-def _built(entry: servers.Entry) -> str:
-    """Build an entry; return its version, or why it is left out."""
+def _build(entry: servers.Entry) -> str | None:
+    """Build an entry; return why it is left out, None where it is not."""
     if not (entry.lacks or entry.at):
         entry.build_folder.mkdir(parents=True, exist_ok=True)
         for command in entry.build:
             if failure := _failure(entry, command):
-                return f"left out: {command}: {failure}"
-    if entry.reason:
-        return f"left out: {entry.reason}"
+                return f"{command}: {failure}"
+    return entry.reason
+
+
+def _ready(entry: servers.Entry) -> str:
     if entry.at:
         return f"runs at {entry.at} already"
     return servers.version_of(entry) or "ready"

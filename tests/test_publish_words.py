@@ -32,6 +32,15 @@ def test_document_has_studies_and_all_of_them():
     }
 
 
+def test_table_fits_a_terminal_and_adds_up():
+    table = words.lines(STUDIES)
+    assert max(map(len, table)) <= 80
+    rows = {line[:16].strip(): line[16:].split() for line in table[1:]}
+    assert rows["response-time"] == ["4", "3", "(75", "%)", "1"]
+    assert rows["uring"] == ["4", "0", "(0", "%)", "4"]
+    assert rows["in all"] == ["8", "3", "(38", "%)", "4", "1"]
+
+
 @with_reference
 def test_counts_are_those_of_the_results_files(capsys):
     assert command.main(["words", "reference", "--json"]) == 0

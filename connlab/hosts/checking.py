@@ -32,8 +32,8 @@ class Checked:
             f"{self.name}: Linux {facts['kernel']} {facts['architecture']}, Python"
             f" {facts['python']}, cores {len(facts['cores'])}, descriptors"
             f" {facts['descriptors']}",
-            f"  call {self.call_ms:.2f} ms, clock {self.offset_us:+.0f} us"
-            f" ± {self.bound_us:.0f} us",
+            f"  call {self.call_ms:.2f} ms, clock {self.offset_us:+.0f} µs"
+            f" ± {self.bound_us:.0f} µs",
             *(f"  problem: {text}" for text in self.problems),
         ]
         return "\n".join(lines)

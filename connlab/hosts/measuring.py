@@ -37,7 +37,7 @@ def lines(outcome: trials.Outcome) -> list[str]:
     text = [f"all: {_figures(report)}"]
     for name, host in report["hosts"].items():
         ahead_us, bound_us = host["offset_ns"] / 1e3, host["bound_ns"] / 1e3
-        clock = f"clock {ahead_us:+.0f} us ± {bound_us:.0f} us"
+        clock = f"clock {ahead_us:+.0f} µs ± {bound_us:.0f} µs"
         text.append(f"{name}: {_figures(host['report'])}, {clock}")
     return text
 

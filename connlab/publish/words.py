@@ -1,7 +1,7 @@
 """How often a run could tell: the comparing words of its studies, counted.
 
-A comparison ends in a word: faster than, slower than, indistinguishable from, or
-undetermined where the interval allows none of these. The share of the last is what a
+A comparison ends in a word: faster, slower, more, less, alike, or undetermined where
+the interval allows none of these. The share of the last is what a
 noisy machine costs. Verdicts on claims of earlier reports are no comparisons and are
 not counted.
 """
@@ -32,6 +32,29 @@ def share(words: Counter[str]) -> float:
 def total(studies: dict[str, Counter[str]]) -> Counter[str]:
     """Return how often each word stands in all studies together."""
     return sum(studies.values(), Counter())
+
+
+def lines(studies: dict[str, Counter[str]]) -> list[str]:
+    """Return a table: verdicts of each study and of all, by word, the commonest first.
+
+    The share of those that are undetermined stands in brackets.
+    """
+    everything = total(studies)
+    names = [name for name, _ in everything.most_common() if name != UNDETERMINED]
+    heads = ["verdicts", UNDETERMINED, "", *names]
+    widths = [max(5, len(head)) for head in heads]
+    rows = [("", heads)]
+    for study, words in [*studies.items(), ("in all", everything)]:
+        share_text = f"({share(words):.0%})".replace("%", " %")
+        counts = [words.total(), words[UNDETERMINED], share_text]
+        rows.append((study, [*counts, *(words[name] or "" for name in names)]))
+    return [
+        f"{study:16}"
+        + "".join(
+            f"  {value:>{width}}" for value, width in zip(row, widths, strict=True)
+        )
+        for study, row in rows
+    ]
 
 
 def document(studies: dict[str, Counter[str]]) -> dict[str, Any]:
