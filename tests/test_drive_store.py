@@ -1,11 +1,13 @@
 """The files of a run: whole lines, one writer, nothing lost."""
 
 import errno
+import fcntl
 import gzip
 import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from drive_fakes import full
@@ -34,6 +36,24 @@ def test_a_packed_file_is_read_and_goes_on(tmp_path):
         append('{"a":2}')
     assert path.read_text() == '{"a":1}\n{"a":2}\n'
     assert not packed.exists()
+
+
+def test_of_two_sweeps_one_unpacks(tmp_path):
+    path, packed = tmp_path / "t.jsonl", tmp_path / "t.jsonl.gz"
+    packed.write_bytes(gzip.compress(b'{"a":1}\n'))
+    folder = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    second = threading.Thread(target=store._unpack, args=[path])
+    second.start()
+    second.join(0.2)
+    assert second.is_alive()
+    assert not path.exists()
+    path.write_text('{"a":1}\n{"a":2}\n')  # the first has unpacked it and goes on
+    packed.unlink()
+    os.close(folder)
+    second.join(10)
+    assert not second.is_alive()
+    assert path.read_text() == '{"a":1}\n{"a":2}\n'
 
 
 @pytest.mark.parametrize("end", [-1, -9, 12])

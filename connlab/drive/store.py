@@ -49,11 +49,20 @@ def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
 
 
 def _unpack(path: Path) -> None:
-    """Unpack a packed file, so that its run can go on."""
-    packed = schema.facts_file(path)
-    if packed != path:
-        put(path, schema.facts_bytes(path), flush=True)
-        packed.unlink()
+    """Unpack a packed file, so that its run can go on.
+
+    Its folder is locked meanwhile: of two sweeps the second would else put what was
+    packed in place of what the first has appended to.
+    """
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        packed = schema.facts_file(path)
+        if packed != path:
+            put(path, schema.facts_bytes(path), flush=True)
+            packed.unlink()
+    finally:
+        os.close(folder)
 
 
 def _append(fd: int, name: str, line: str) -> None:
