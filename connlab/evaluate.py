@@ -14,6 +14,8 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -62,14 +64,26 @@ def make(
 
 
 def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
-    """Execute notebooks; give each with the reason of its failure, if it failed."""
+    """Execute notebooks; give each with the reason of its failure, if it failed.
+
+    RuntimeError when a process that executes them was killed.
+    """
     for stage in _in_order(paths):
         cores = min(len(os.sched_getaffinity(0)), _SIDE_BY_SIDE, len(stage))
         if cores < 2:
             yield from map(partial(_execute, run), stage)
             continue
-        with multiprocessing.get_context("fork").Pool(cores) as pool:
-            yield from pool.imap(partial(_in_worker, run), stage)
+        fork = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(cores, mp_context=fork) as pool:
+            try:
+                yield from pool.map(partial(_in_worker, run), stage)
+            except BrokenProcessPool:
+                killed = "evaluate: a worker was killed (out of memory?)"
+                raise RuntimeError(killed) from None
+            except KeyboardInterrupt:  # it may have reached this process alone
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
 
 
 def _in_order(paths: Sequence[Path]) -> list[list[Path]]:

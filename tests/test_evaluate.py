@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 from pathlib import Path
 
 import publish_made as made
@@ -92,6 +93,24 @@ def test_a_study_comes_after_those_that_it_reads():
     assert list(map(notebook.study_of, first)) == ["the-machine"]
     assert list(map(notebook.study_of, last)) == ["doubts"]
     assert {*first, *between, *last} == set(notebook.every())
+
+
+def test_a_killed_worker_ends_it_and_is_said(project, monkeypatch, capsys):
+    def killed(run, path):
+        if os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return path, None
+
+    here = os.getpid()
+    for number in ("01", "02"):
+        path = notebook.find(number)
+        folder = project / "runs/reference" / notebook.study_of(path)
+        folder.mkdir()
+        (folder / "notebook.ipynb").write_text('{"cells": [], "metadata": {}}')
+    monkeypatch.setattr(evaluate, "_execute", killed)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    assert main(["evaluate", "--run", "reference"]) == 1
+    assert "a worker was killed" in capsys.readouterr().err
 
 
 @pytest.mark.long
