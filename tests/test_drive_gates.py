@@ -168,6 +168,55 @@ def test_a_server_slow_to_drain_its_slices_was_asked_what_was_due():
     assert gates.arrivals(fewer).ok is False
 
 
+def two_seconds(arrivals: int, *, paced: bool = False, rps: float = 10_000.0) -> dict:
+    """Return an open loop of two seconds: at 10 000/s, 20 000 requests fall due."""
+    trial = opened(client__window__seconds=2.0, client__window__arrivals=arrivals)
+    if paced:
+        trial = changed(trial, factors__arrivals="paced", client__arrivals="paced")
+    return changed(trial, client__window__throughput_rps=rps)
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "paced", "ok"),
+    [
+        (20_201, True, True),  # a hundredth, and one at the end
+        (20_202, True, False),
+        (19_799, True, True),
+        (19_798, True, False),
+        (20_708, False, True),  # five standard deviations, √20 000 each, and one
+        (20_709, False, False),
+        (19_292, False, True),
+        (19_291, False, False),
+    ],
+)
+def test_what_fell_due_may_be_off_by_what_its_schedule_scatters(arrivals, paced, ok):
+    gate = gates.arrivals(two_seconds(arrivals, paced=paced))
+    assert gate.ok is ok
+    assert gate.value == pytest.approx(arrivals / 20_000)
+    slack = 201 if paced else 1 + 5 * 20_000**0.5
+    assert gate.threshold == pytest.approx(slack / 20_000)
+
+
+def test_answers_are_held_against_what_fell_due_and_not_what_was_offered():
+    gate = gates.rate(two_seconds(20_400, rps=10_200.0))
+    assert (gate.ok, gate.value) == (True, pytest.approx(1.0))
+    gate = gates.rate(two_seconds(20_400, rps=9_690.0))
+    assert (gate.ok, gate.value) == (True, pytest.approx(0.95))
+    assert gates.rate(two_seconds(20_400, rps=9_680.0)).ok is False
+
+
+def test_nothing_falls_due_in_a_lead_in():
+    trial = in_slices(opened(), drain_s=0)
+    trial["turns"]["lead_in_ms"] = 20.0
+    at_10000_rps = round(10_000 * 10 * 0.08)
+    trial["client"]["window"]["arrivals"] = at_10000_rps
+    assert gates.arrivals(trial).value == pytest.approx(1)
+    report = {"offered_rps": 5_000.0, "slices": {"counted": 8}}
+    trial["client"]["hosts"] = {"a": {"report": report}, "b": {"report": report}}
+    trial["client"]["window"]["arrivals"] = round(2 * 5_000 * 8 * 0.08)
+    assert gates.arrivals(trial).value == pytest.approx(1)
+
+
 @pytest.mark.parametrize(
     ("waiting", "ok"), [(7, False), (24, False), (26, True), (82, True), (100, True)]
 )
