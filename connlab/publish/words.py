@@ -49,10 +49,7 @@ def lines(studies: dict[str, Counter[str]]) -> list[str]:
         counts = [words.total(), words[UNDETERMINED], share_text]
         rows.append((study, [*counts, *(words[name] or "" for name in names)]))
     return [
-        f"{study:16}"
-        + "".join(
-            f"  {value:>{width}}" for value, width in zip(row, widths, strict=True)
-        )
+        "  ".join([f"{study:14}", *map(str.rjust, map(str, row), widths)]).rstrip()
         for study, row in rows
     ]
 
