@@ -271,6 +271,8 @@ def test_every_study_that_needs_one_machine_exists():
 class FakeHost:
     """A host as `remote.RemoteHosts` meets it, that describes itself."""
 
+    watches = True
+
     def __init__(self, engine, name: str, cores=()) -> None:
         self.engine, self.name, self.cores, self.lost = engine, name, tuple(cores), ""
         self.facts = {"cores": [0, 1, 2, 3], "descriptors": 100 * len(name)}
@@ -331,10 +333,59 @@ def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
     assert len(hosts.cores({"cores": 2}).server) == 2
     with pytest.raises(ValueError, match="allowed here: 1 to 4"):
         hosts.cores({"cores": 5})
-    same_host = over_hosts(monkeypatch, server_cores=(0, 1), client_cores=(2, 3))
+    sides = {"server_cores": (0, 1), "client_cores": (2, 3)}
+    same_host = over_hosts(monkeypatch, stand_in=True, **sides)
     sets = same_host.cores({})
     assert (sets.server, sets.client, sets.shared) == ((0, 1), (2, 3), False)
     assert same_host.recorded() == {"watched": [0, 1]}
+
+
+PLACES = {"loopback": ("a",), "1 host": ("b",), "2 hosts": ("b", "cc")}
+
+
+def test_a_cell_is_measured_at_the_place_of_its_arm(monkeypatch):
+    sides = {"server_cores": (0, 1), "client_cores": (2, 3)}
+    hosts = over_hosts(monkeypatch, PLACES, **sides)
+    model = Model(name="epoll", family="f", label="epoll")
+    for arm, names in PLACES.items():
+        clients = hosts.client_of({"arm": arm})
+        assert tuple(host.name for host in clients.hosts) == names
+        assert hosts.turning({"arm": arm}).clients is clients
+        beside = (2, 3) if arm == "loopback" else ()
+        assert hosts.cores({"arm": arm}).client == beside
+        lack = hosts.lacks({"arm": arm, "connections": 1}, model)
+        assert (lack is None) is (len(names) == 1)
+
+
+def test_what_holds_of_all_places_is_asked_of_the_one_with_most_hosts(monkeypatch):
+    hosts = over_hosts(monkeypatch, PLACES, client_cores=(2, 3), stand_in=True)
+    facts = hosts.environment({"server": "1"})
+    assert [client["kernel"] for client in facts["clients"]] == ["6.1", "6.2"]
+    assert facts["stand_in"] is True
+    assert "stand_in" not in over_hosts(monkeypatch).environment({"server": "1"})
+    assert hosts.client_of({}) is hosts.client_of({"arm": "2 hosts"})
+    assert hosts.cores({}).client == hosts.cores({"arm": "1 host"}).client == (2, 3)
+
+
+@pytest.mark.parametrize("arm", PLACES)
+def test_the_server_of_all_places_is_told_of_each_ones_windows(monkeypatch, arm):
+    """Else its agent would look at it more often in one place than in another."""
+    hosts = over_hosts(monkeypatch, PLACES)
+    assert hosts.client_of({"arm": arm}).server is hosts.server
+    with hosts.turning({"arm": arm}).unwatched():
+        assert not hosts.server.watches
+    assert hosts.server.watches
+
+
+def test_a_host_of_two_places_is_lost_once(monkeypatch):
+    hosts = over_hosts(monkeypatch, PLACES)
+    for host in (hosts.server, *hosts.client_of({"arm": "loopback"}).hosts):
+        host.lost = "gone"
+    hosts.client_of({"arm": "1 host"}).hosts[0].lost = "gone"
+    assert hosts.lost() == ["a", "b"]
+    clients = {arm: ", ".join(names) for arm, names in PLACES.items()}
+    texts = [f"{arm}: server on a, clients on {who}" for arm, who in clients.items()]
+    assert hosts.summary() == "; ".join(texts)
 
 
 def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):

@@ -73,7 +73,8 @@ def location(engine: Engine, count: int) -> RemoteHosts:
     """Return a server on the first core, and so many client hosts on the second."""
     available = sorted(cores.available())
     sides = {"server_cores": available[:1], "client_cores": available[1:2]}
-    return RemoteHosts(engine, engine.roster.clients[:count], **sides)
+    clients = engine.roster.clients[:count]
+    return RemoteHosts(engine, clients, stand_in=True, **sides)
 
 
 def swept(engine: Engine, root: Path, count: int, **changes) -> drive.SweepReport:

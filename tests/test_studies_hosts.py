@@ -1,4 +1,4 @@
-"""Places of clients as one location, and what follows for links and crowds."""
+"""Places of clients, and what follows for links and crowds."""
 
 import json
 from types import SimpleNamespace
@@ -6,48 +6,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from connlab.drive.cores import Cores
 from connlab.hosts import places
 from connlab.studies import hosts
-
-
-def location(name: str, clients: int):
-    """Return what `Places` asks of the hosts of one place."""
-    many = tuple(f"{name}{n}" for n in range(clients + 1))
-    return SimpleNamespace(
-        hosts=many,
-        server=f"server/{name}",
-        client_of=lambda factors: f"clients/{name}",
-        client=f"clients/{name}",
-        cores=lambda factors: Cores((0,), (clients,), shared=False),
-        environment=lambda binaries: {"clients": many, "binaries": dict(binaries)},
-        lacks=lambda factors, model: f"lacks/{name}",
-        lost=lambda: [many[-1], "b"],
-        summary=lambda: f"{clients} clients",
-    )
-
-
-MADE = {"loopback": location("lo", 1), "2 hosts": location("far", 2)}
-TWO = places.Places(MADE, stand_in=True)
-
-
-def test_a_cell_is_measured_at_the_place_of_its_arm():
-    assert TWO.client_of({"arm": "loopback"}) == "clients/lo"
-    assert TWO.client_of({"arm": "2 hosts"}) == "clients/far"
-    assert TWO.cores({"arm": "loopback"}).client == (1,)
-    assert TWO.lacks({"arm": "2 hosts"}, None) == "lacks/far"
-
-
-def test_what_holds_of_all_is_asked_of_the_place_with_most_hosts():
-    assert TWO.server == "server/far"
-    environment = {"clients": ("far0", "far1", "far2"), "binaries": {"server": "1"}}
-    assert TWO.environment({"server": "1"}) == environment | {"stand_in": True}
-    assert TWO.cores({}).client == (2,)
-
-
-def test_a_host_of_two_places_is_lost_once():
-    assert TWO.lost() == ["lo1", "b", "far2"]
-    assert TWO.summary() == "loopback: 1 clients; 2 hosts: 2 clients"
 
 
 @pytest.mark.parametrize(
@@ -70,10 +30,9 @@ def test_on_loopback_the_servers_host_says_which_cores_are_threads_of_one(monkey
     made = SimpleNamespace(cores=(), facts=facts)
     monkeypatch.setattr(places, "RemoteHost", lambda engine, name: made)
     monkeypatch.setattr(places, "RemoteHosts", lambda *_, **options: options)
-    monkeypatch.setattr(places, "Places", lambda locations, **_: locations)
     roster = SimpleNamespace(clients=("b",), server="a")
     found = places._places(SimpleNamespace(roster=roster), [0, 1])
-    sets = [found["loopback"][f"{side}_cores"] for side in ("server", "client")]
+    sets = [found[f"{side}_cores"] for side in ("server", "client")]
     assert sorted(core for cores in sets for core in cores) == list(range(6))
     used = [{physical[core] for core in cores} for cores in sets]
     assert used[0].isdisjoint(used[1])

@@ -6,6 +6,7 @@ do not mix with these.
 
 import contextlib
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,9 +43,12 @@ _ONE_CLIENT = {
 class RemoteHosts:
     """A server's host, and those of its clients; the server's among them is loopback.
 
-    Servers use `server_cores`, else those that the roster names, else all; clients have
-    `client_cores` where they are on the machine of the server. What the run's manifest
-    says of the machine is `manifest`, else what the server's host says of itself.
+    `clients` are names of hosts; where one server has clients in several places, those
+    of each place by its name, a level of the factor `arm`. What holds of all is asked
+    of the place that has most hosts. Servers use `server_cores`, else those that the
+    roster names, else all; clients have `client_cores` where they are on the server's
+    machine. With `stand_in` all are: hosts are namespaces of this machine, which the
+    run's manifest describes. None: the class of environment does not say.
 
     HostLost when one does not answer, ValueError when one has not built the programs.
     """
@@ -54,37 +58,50 @@ class RemoteHosts:
     def __init__(
         self,
         engine: Engine,
-        clients: Sequence[str],
+        clients: Sequence[str] | Mapping[str, Sequence[str]],
         *,
         server_cores: Sequence[int] = (),
         client_cores: Sequence[int] = (),
-        manifest: Mapping[str, Any] | None = None,
+        stand_in: bool | None = None,
     ) -> None:
-        self.engine = engine
+        self.engine, self.stand_in = engine, stand_in
         self.server = Server(engine, engine.roster.server, server_cores)
-        hosts = [RemoteHost(engine, name, client_cores) for name in clients]
-        self.client = HostGroup(hosts, self.server)
-        self._turning = Turning(self.client, self.server)
         self._client_cores = tuple(client_cores)
-        self._manifest = manifest
+        places = clients if isinstance(clients, Mapping) else {"": clients}
+        self._clients = {
+            name: RemoteHost(engine, name, self._cores_beside(name))
+            for name in dict.fromkeys(itertools.chain(*places.values()))
+        }
+        self._places = {place: self._place(names) for place, names in places.items()}
+        self._widest = max(self._places.values(), key=lambda p: len(p.clients.hosts))
         self._manifests = {host.name: _described(host) for host in self.hosts}
         self._rooms = _rooms(self.hosts)
+
+    def _cores_beside(self, client: str) -> tuple[int, ...]:
+        """Return the cores of a client's host that are beside those of the server."""
+        near = self.stand_in or client == self.server.name
+        return self._client_cores if near else ()
+
+    def _place(self, names: Sequence[str]) -> Turning:
+        hosts = [self._clients[name] for name in names]
+        return Turning(HostGroup(hosts, self.server), self.server)
 
     @property
     def hosts(self) -> tuple[RemoteHost, ...]:
         """The server's host, then those of the clients."""
-        return (self.server, *self.client.hosts)
-
-    def client_of(self, factors: Mapping[str, Any]) -> HostGroup:
-        return self.client
+        return (self.server, *self._widest.clients.hosts)
 
     def turning(self, factors: Mapping[str, Any]) -> Turning:
-        return self._turning
+        return self._places.get(factors.get("arm", ""), self._widest)
+
+    def client_of(self, factors: Mapping[str, Any]) -> HostGroup:
+        return self.turning(factors).clients
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return the server's facts, and beside them those of each client's host."""
         server, *clients = map(self._environment, self.hosts)
-        return server | {"clients": clients}
+        said = {} if self.stand_in is None else {"stand_in": self.stand_in}
+        return server | {"clients": clients} | said
 
     def _environment(self, host: RemoteHost) -> dict[str, Any]:
         manifest = self._manifests[host.name]
@@ -96,11 +113,12 @@ class RemoteHosts:
         """Return what the server's host says of itself, and each host's machine."""
         environment = self.environment(programs.digests())
         name = machine.environment_class(environment)
-        facts = dict(self._manifest or self._manifests[self.server.name])
-        if self._manifest is None:
-            facts |= {"environment": name, "environments": {}}
-        facts["made_at"] = machine.now()
-        facts["environments"] = facts["environments"] | {name: environment}
+        if self.stand_in:
+            facts = machine.manifest(programs)
+        else:
+            now = {"environment": name, "environments": {}, "made_at": machine.now()}
+            facts = self._manifests[self.server.name] | now
+        facts["environments"] |= {name: environment}
         facts["hosts"] = {
             host.name: {
                 "serves": host is self.server,
@@ -120,8 +138,8 @@ class RemoteHosts:
         if count is not None and not factors.get("together"):
             place = self.server.facts["physical"]
             cores = split(cores, server=count, place=lambda c: place.get(c, c)).server
-        shared = not set(cores).isdisjoint(self._client_cores)
-        return Cores(cores, self._client_cores, shared=shared)
+        client = self._cores_beside(self.client_of(factors).hosts[0].name)
+        return Cores(cores, client, shared=not set(cores).isdisjoint(client))
 
     def _server_cores(self) -> tuple[int, ...]:
         return self.server.cores or tuple(self.server.facts["cores"])
@@ -158,7 +176,7 @@ class RemoteHosts:
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         if (model.model_extra or {}).get("digest"):
             return "not over several hosts: servers of others listen on loopback only"
-        hosts = len(self.client.hosts)
+        hosts = len(self.client_of(factors).hosts)
         for name, reason in (_ONE_MACHINE | (_ONE_CLIENT if hosts > 1 else {})).items():
             if factors.get(name):
                 return f"not over several hosts: {name}: {reason}"
@@ -167,20 +185,28 @@ class RemoteHosts:
             return f"{users} connections are fewer than {hosts} hosts"
         return None
 
+    def _every(self) -> tuple[RemoteHost, ...]:
+        """Return the server's host, then those of the clients of all places."""
+        return (self.server, *self._clients.values())
+
     def await_hosts(self) -> None:
         """Ask every host for a sign; make a new agent on one that was lost."""
-        for host in self.hosts:
+        for host in self._every():
             try:
                 host.call(Agent.renew).result()
             except HostLost:
                 host.revive()
 
     def lost(self) -> list[str]:
-        return list(dict.fromkeys(host.name for host in self.hosts if host.lost))
+        return list(dict.fromkeys(host.name for host in self._every() if host.lost))
 
     def summary(self) -> str:
-        clients = ", ".join(host.name for host in self.client.hosts)
-        return f"server on {self.server.name}, clients on {clients}"
+        texts = []
+        for name, place in self._places.items():
+            clients = ", ".join(host.name for host in place.clients.hosts)
+            text = f"server on {self.server.name}, clients on {clients}"
+            texts.append(f"{name}: {text}" if name else text)
+        return "; ".join(texts)
 
 
 def _described(host: RemoteHost) -> dict[str, Any]:
