@@ -171,7 +171,7 @@ def test_factors_become_the_flags_of_their_program():
 )
 def test_the_client_gets_the_processes_it_needs(connections, requested, processes):
     factors = {"connections": connections, "client_processes": requested}
-    result = flags.with_enough_processes(factors, descriptors=1000)
+    result = flags.completed(factors, descriptors=1000)
     assert result["client_processes"] == processes
 
 
@@ -192,7 +192,8 @@ def test_the_client_gets_the_processes_it_needs(connections, requested, processe
 )
 def test_the_client_waits_for_first_answers_where_all_can_have_one(holds, more, settle):
     models = [schema.Model.model_construct(holds=what) for what in holds]
-    result = flags.with_time_to_settle({"connections": 10, **more}, models=models)
+    factors = {"connections": 10, **more}
+    result = flags.completed(factors, descriptors=None, models=models)
     assert result.get("settle") == settle
 
 
@@ -202,5 +203,6 @@ def test_the_client_waits_for_first_answers_where_all_can_have_one(holds, more, 
 )
 def test_clients_come_slower_to_servers_of_others(external, requested, rate):
     factors = {"connections": 10, "connect_rate": requested}
-    result = flags.with_time_to_accept(factors, external=external)
+    model = schema.Model(name="m", family="f", label="l", external=external)
+    result = flags.completed(factors, descriptors=None, models=[model])
     assert result["connect_rate"] == rate

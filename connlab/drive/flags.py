@@ -69,70 +69,45 @@ def client_flags(factors: Mapping[str, Any], *, seed: int) -> list[str]:
     return [*_flags(CLIENT, factors), "--seed", str(seed)]
 
 
-def with_enough_processes(
+def completed(
     factors: Mapping[str, Any],
     *,
     descriptors: int | None,
     connections: int | None = None,
+    models: Sequence[schema.Model] = (),
+    burst_s: float = 0.0,
+    agreed: bool = False,
 ) -> dict[str, Any]:
-    """Return the factors with as many client processes as the connections need.
+    """Return the factors with what the client of these `models` needs besides.
 
-    One process may have only so many `descriptors`; a client that cannot hold its
-    connections, to several servers `connections` in all, would measure itself. A number
-    that the caller gave stays.
+    What the caller gave stays. One process may have only so many `descriptors`; to
+    several servers there are `connections` in all. A burst takes `burst_s`. Clients of
+    several hosts have `agreed` on a moment to begin.
     """
-    factors = dict(factors)
-    connections = connections or factors.get("connections") or 1
-    if descriptors and factors.get("client_processes") is None:
-        needed = math.ceil(connections / max(1, descriptors - OWN_DESCRIPTORS))
-        if needed > 1:
-            factors["client_processes"] = needed
-    return factors
-
-
-def with_time_to_settle(
-    factors: Mapping[str, Any], *, models: Sequence[schema.Model]
-) -> dict[str, Any]:
-    """Return the factors with a wait for everybody's first answer, where possible.
-
-    Accepting thousands, and starting a thread or a process for each, takes a server
-    longer than a client takes to connect; under load even more so, and those accepted
-    early would have it for themselves meanwhile. A model that serves some clients only
-    after others have left would be waited for in vain, and the open loop has no users
-    to wait for. Of several `models` that take turns each serves all its users, so one
-    that always does suffices. A time that the caller gave stays.
-    """
-    serves_all = any(m.holds not in ("one", "workers", None) for m in models)
+    needed: dict[str, Any] = {}
+    # a client that cannot hold its connections would measure itself
+    each = max(1, descriptors - OWN_DESCRIPTORS) if descriptors else math.inf
+    processes = math.ceil((connections or factors.get("connections") or 1) / each)
+    if processes > 1:
+        needed["client_processes"] = processes
+    if 2 * burst_s > TIMEOUT_S:  # the last user is answered at its end
+        needed["timeout"] = 2 * burst_s
+    # Ours have the longest backlog that the system allows. Others do not: asyncio 100,
+    # Node.js 511. Beyond that the kernel drops a client's SYN, which is sent again
+    # after 1, 3 and 7 seconds.
+    if any((model.model_extra or {}).get("external") for model in models):
+        needed["connect_rate"] = CONNECT_RATE
+    # Accepting thousands, and starting a thread or a process for each, takes a server
+    # longer than a client takes to connect; under load even more so, and those accepted
+    # early would have it for themselves meanwhile. A model that serves some clients
+    # only after others have left would be waited for in vain, and the open loop has no
+    # users to wait for. Of several that take turns each serves all its users, so one
+    # that always does suffices.
     closed = factors.get("rate") is None and factors.get("requests") is None
-    if serves_all and closed and factors.get("settle") is None:
-        return {**factors, "settle": SETTLE_S}
-    return dict(factors)
-
-
-def with_time_to_answer(
-    factors: Mapping[str, Any], *, burst_s: float
-) -> dict[str, Any]:
-    """Return the factors with more patience for an answer, where a burst takes long.
-
-    The last user is answered at its end. A time that the caller gave stays.
-    """
-    if 2 * burst_s > TIMEOUT_S and factors.get("timeout") is None:
-        return {**factors, "timeout": 2 * burst_s}
-    return dict(factors)
-
-
-def with_time_to_accept(
-    factors: Mapping[str, Any], *, external: bool
-) -> dict[str, Any]:
-    """Return the factors with a bound on how fast clients come to another's server.
-
-    Ours have the longest backlog that the system allows. Others do not: asyncio 100,
-    Node.js 511. Beyond that the kernel drops a client's SYN, which is sent again after
-    1, 3 and 7 seconds. A rate that the caller gave stays.
-    """
-    if external and factors.get("connect_rate") is None:
-        return {**factors, "connect_rate": CONNECT_RATE}
-    return dict(factors)
+    serves_all = any(m.holds not in ("one", "workers", None) for m in models)
+    if serves_all and closed and not agreed:
+        needed["settle"] = SETTLE_S
+    return {**factors, **{k: v for k, v in needed.items() if factors.get(k) is None}}
 
 
 def _flags(names: Sequence[str], factors: Mapping[str, Any]) -> list[str]:

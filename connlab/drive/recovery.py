@@ -108,7 +108,7 @@ def _measured(
 
 
 def _client(server: Running, factors: Mapping) -> dict:
-    factors = flags.with_enough_processes(
+    factors = flags.completed(
         {"connect_timeout": 1, "timeout": 5, **factors},
         descriptors=machine.limits()["descriptors"]["hard"],
     )

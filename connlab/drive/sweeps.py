@@ -726,17 +726,14 @@ def _client_factors(
     models = [plan.models[cell["model"]] for cell in cells]
     users = [cell.get("connections") or 1 for cell in cells]
     most = {"connections": max(users)} if len(set(users)) > 1 else {}
-    factors = flags.with_enough_processes(
+    return flags.completed(
         {**cells[0], **most},
         descriptors=plan.location.descriptors(),
         connections=sum(users),
+        models=models,
+        burst_s=burst_s(cells[0], models[0]),
+        agreed=plan.location.remote,
     )
-    factors = flags.with_time_to_answer(factors, burst_s=burst_s(cells[0], models[0]))
-    external = any((model.model_extra or {}).get("external") for model in models)
-    factors = flags.with_time_to_accept(factors, external=external)
-    if plan.location.remote:
-        return factors  # clients that have connected wait for an agreed moment
-    return flags.with_time_to_settle(factors, models=models)
 
 
 def _outcomes(
