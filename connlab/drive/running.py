@@ -20,16 +20,6 @@ class NotServing(ProgramError):
     """A server that never listened; the text says how it ended and what it printed."""
 
 
-@dataclass(frozen=True)
-class Held:
-    """What a server holds at a moment; None where it could not be read."""
-
-    pss_bytes: int | None
-    threads: int | None
-    processes: int | None
-    descriptors: int | None
-
-
 @dataclass
 class Running:
     """A server that listens; `ended` is known once the block is left."""
@@ -44,33 +34,21 @@ class Running:
         """Where it listens."""
         return self.ready["host"], self.ready["port"]
 
-    def descriptors(self) -> int:
-        """Return how many files are open in it, and in what started it."""
-        return procfs.descriptors(self.handle)
+    def held(self) -> dict[str, Any]:
+        """Return what all processes of the server hold; nothing where it is not known.
 
-    def zombies(self) -> int:
-        """Return how many of its children have ended and were not waited for."""
-        return procfs.zombies(self.handle)
-
-    def printed_bytes(self) -> int:
-        """Return how much it has printed."""
-        return self.host.printed_bytes(self.handle)
-
-    def held(self) -> Held:
-        """Return what all processes of the server hold, without those that started it.
-
-        They are the descendants of the program that was started, as a daemon's first
-        process is gone.
+        Without those that started it: the server's are the descendants of the program
+        that was started, as a daemon's first process is gone.
         """
         processes, launchers, weights = self._processes()
         if processes is None:
-            return Held(None, None, None, None)
-        return Held(
-            pss_bytes=procfs.pss_bytes(weights),
-            threads=processes.threads - launchers,
-            processes=processes.processes - launchers,
-            descriptors=self.descriptors(),
-        )
+            return {}
+        return {
+            "pss_bytes": procfs.pss_bytes(weights),
+            "threads": processes.threads - launchers,
+            "processes": processes.processes - launchers,
+            "descriptors": procfs.descriptors(self.handle),
+        }
 
     def anonymous_bytes(self) -> int | None:
         """Return the memory of all processes that is of no file: heaps and stacks."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from connlab.drive import cases
+from connlab.drive import cases, procfs
 from connlab.drive.cases import CONNECTIONS, QUESTIONS, REQUESTS, SIZES, Answer
 from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, Running, running, visit
@@ -48,12 +48,13 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     not come up.
     """
     with running(server) as serving:
-        before, unreaped = serving.descriptors(), serving.zombies()
+        pid = serving.handle
+        before, unreaped = procfs.descriptors(pid), procfs.zombies(pid)
         report, errors, rows = _ask_client(serving)
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
-        left_open = _left(serving, serving.descriptors, before)
-        zombies = _left(serving, serving.zombies, unreaped)
+        left_open = _left(serving, procfs.descriptors, before)
+        zombies = _left(serving, procfs.zombies, unreaped)
         growth, collector = None, _collector(serving.program())
         with contextlib.suppress(OSError):
             growth = _growth(serving)
@@ -71,7 +72,7 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     return answers, prints
 
 
-def _left(serving: Running, count: Callable[[], int], before: int) -> int:
+def _left(serving: Running, count: Callable[[int], int], before: int) -> int:
     """Return how many more there are of something for clients that have gone.
 
     A virtual machine opens descriptors, of libraries and pollers, when it first needs
@@ -80,7 +81,7 @@ def _left(serving: Running, count: Callable[[], int], before: int) -> int:
     """
 
     def more() -> int:
-        return max(0, count() - before)
+        return max(0, count(serving.handle) - before)
 
     if left := cases.settled(more):
         before += left
@@ -147,13 +148,14 @@ def _growth(serving: Running) -> int | None:
 
 def _prints(serving: Running) -> bool:
     """Whether it prints something for each request, and not for connections only."""
-    before = serving.printed_bytes()
+    before = serving.host.printed_bytes(serving.handle)
     try:
         report, _ = visit(serving, {"duration": _ALONE_S}, timeout_s=_WAIT_S)
     except ProgramError:
         return False
     least = _LINE_BYTES * report["requests"]["completed"]
-    return serving.printed_bytes() - before >= max(least, _LINES_BYTES)
+    printed = serving.host.printed_bytes(serving.handle) - before
+    return printed >= max(least, _LINES_BYTES)
 
 
 def _collector(program: Path | None) -> str:

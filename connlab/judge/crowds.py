@@ -11,10 +11,8 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
-from connlab.drive import machine
 from connlab.drive.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
@@ -99,7 +97,7 @@ def _baseline(serving: Running) -> Level:
     """Return what it holds once a few clients have come and gone."""
     _meet(serving, 5)
     time.sleep(0.1)
-    return _with_usage(serving, Level(0))
+    return replace(Level(0), **serving.held())
 
 
 def _meet(serving: Running, clients: int) -> Level:
@@ -112,7 +110,7 @@ def _meet(serving: Running, clients: int) -> Level:
         answered = _answered(socks, errors)
         seconds = time.monotonic() - began
         level = Level(clients, len(socks), answered, dict(errors), seconds)
-        return _with_usage(serving, level)
+        return replace(level, **serving.held())
 
 
 def _connected(
@@ -164,10 +162,6 @@ def _error_name(error: OSError) -> str:
     return "no answer" if isinstance(error, TimeoutError) else error.strerror or "?"
 
 
-def _with_usage(serving: Running, level: Level) -> Level:
-    return replace(level, **asdict(serving.held()))
-
-
 def _too_many_processes(level: Level, baseline: Level) -> bool:
     more = (level.processes or 0) - (baseline.processes or 0)
     return more >= level.clients / 2 and level.clients * 3 > PROCESSES_MOST
@@ -213,9 +207,10 @@ def _concluded(
 
 def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
     carried = last.clients if last else 0
-    if carried < _FD_SETSIZE <= broke.clients and _near(broke.answered, _FD_SETSIZE):
+    beyond = carried < _FD_SETSIZE <= broke.clients
+    if beyond and 0.95 * _FD_SETSIZE <= broke.answered <= _FD_SETSIZE:
         return "FD_SETSIZE: select() cannot watch a descriptor from 1024 on"
-    if broke.died and carried < _FD_SETSIZE <= broke.clients:
+    if broke.died and beyond:
         return (
             f"it ended ({broke.died}) between {carried} and {broke.clients} clients: "
             "FD_SETSIZE is 1024, and FD_SET() beyond it writes over other memory"
@@ -232,16 +227,3 @@ def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
         errors = ", ".join(f"{n} × {name}" for name, n in broke.errors.items())
         return f"it turned clients away ({errors})"
     return f"workers: {broke.answered} clients at a time, the others wait"
-
-
-def _near(count: int, limit: int) -> bool:
-    return 0.95 * limit <= count <= limit
-
-
-def machine_limits() -> dict[str, Any]:
-    """Return the limits of this machine that a server may meet."""
-    return {
-        "descriptors": machine.limits()["descriptors"]["hard"],
-        "threads": machine.sysctl("kernel.threads-max"),
-        "somaxconn": machine.sysctl("net.core.somaxconn"),
-    }

@@ -101,7 +101,11 @@ class Judgement:
             "made_at": self.made_at,
             "seconds": self.seconds,
             "right": self.right,
-            "machine": crowds.machine_limits(),
+            "machine": {
+                "descriptors": machine.limits()["descriptors"]["hard"],
+                "threads": machine.sysctl("kernel.threads-max"),
+                "somaxconn": machine.sysctl("net.core.somaxconn"),
+            },
             "servers": [verdict.as_json() for verdict in self.verdicts],
             "contests": [asdict(contest) for contest in self.contests],
         }
