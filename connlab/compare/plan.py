@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, programs, servers, turns, web_page, workers
+from connlab.drive import cores, flags, programs, servers, turns, web_page, workers
 from connlab.drive.location import Location, ThisMachine
 
 #: the baseline under a second name, as a control
@@ -51,6 +51,7 @@ class Plan:
     seed: int
     cores: cores.Cores
     programs: programs.Programs
+    slice_s: float = turns.SLICE_S
     location: Location = field(default_factory=ThisMachine)
 
     @property
@@ -79,10 +80,6 @@ class Plan:
         slices_s = self.client["duration"] + self.client["warmup"]
         pauses = 1 + turns.PAUSE_REMOTE if self.location.remote else 1
         return turns.OVERHEAD_S + pauses * slices_s
-
-    @property
-    def slice_s(self) -> float:
-        return _slice_s(remote=self.location.remote)
 
 
 def make_plan(
@@ -143,7 +140,10 @@ def make_plan(
         "work": {"delay": delay},
         "http": {"path": f"/{web_page.PAGE}"},
     }
-    lengths = _lengths(len(chosen), remote=location.remote)
+    remote = location.remote
+    slice_s = turns.SLICE_REMOTE_S if remote else turns.SLICE_S
+    lengths = _lengths(len(chosen), slice_s=slice_s, remote=remote)
+    sets = location.cores({}) if remote else cores.split(cores.available(), server=1)
     plan = Plan(
         servers=tuple(chosen),
         client={"workload": workload, **load, **of_workload[workload], **lengths},
@@ -151,8 +151,9 @@ def make_plan(
         until=until,
         budget_s=budget_s,
         seed=seed,
-        cores=_cores(location),
+        cores=sets,
         programs=binaries,
+        slice_s=slice_s,
         location=location,
     )
     _check_hosts(plan, registry)
@@ -160,23 +161,12 @@ def make_plan(
     return plan
 
 
-def _cores(location: Location) -> cores.Cores:
-    if location.remote:
-        return location.cores({})
-    return cores.split(cores.available(), server=1)
-
-
-def _slice_s(*, remote: bool) -> float:
-    return turns.SLICE_REMOTE_S if remote else turns.SLICE_S
-
-
-def _lengths(count: int, *, remote: bool) -> dict[str, float]:
+def _lengths(count: int, *, slice_s: float, remote: bool) -> dict[str, float]:
     warm = WARM_SLICES
     counted = min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // count))
     if remote:
         warm, counted = WARM_SLICES_AFAR, COUNTED_SLICES_AFAR
-    each_s = _slice_s(remote=remote) * count
-    return {"duration": counted * each_s, "warmup": warm * each_s}
+    return {"duration": counted * slice_s * count, "warmup": warm * slice_s * count}
 
 
 def _check_hosts(plan: Plan, registry: schema.Registry) -> None:
@@ -230,8 +220,8 @@ def _check(
 def _check_room(plan: Plan, connections: int) -> None:
     count = len(plan.servers)
     hard = plan.location.descriptors()
-    most = turns.most_connections(count, descriptors=hard)
-    if most is not None and connections > most:
+    most = (hard - flags.OWN_DESCRIPTORS) // count if hard else connections
+    if connections > most:
         allowed = f"1 to {most}" if most > 0 else "none"
         raise ValueError(
             f"connections: {connections}; allowed here: {allowed} to each of "

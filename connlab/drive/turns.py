@@ -435,10 +435,3 @@ def others_by_round(
         if seconds[n] > 0
     }
     return taken, seconds
-
-
-def most_connections(servers: int, *, descriptors: int | None) -> int | None:
-    """Return how many connections each of `servers` may get from one client process."""
-    if not descriptors:
-        return None
-    return (descriptors - flags.OWN_DESCRIPTORS) // servers
