@@ -366,13 +366,12 @@ class Pending:
             return self.future.result(timeout=timeout_s or self.patience_s)
         except ProgramError:
             raise
+        except TimeoutError:
+            raise self.host.gone(TimeoutError("does not answer")) from None
         except ProcessLookupError as error:
             raise HostLost(f"host {self.host.name}: {error}") from error
         except (OSError, RuntimeError) as error:
             raise self.host.gone(error) from error
-
-    def done(self) -> bool:
-        return self.future.done()
 
 
 def _first_line(error: BaseException) -> str:

@@ -20,18 +20,17 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from connlab.drive import turns
 from connlab.drive.host import Ended, ProgramError, Reading
-from connlab.hosts.agent import Agent
-from connlab.hosts.carrier import Pending, RemoteHost, Server
+from connlab.hosts.carrier import RemoteHost, Server
 from connlab.hosts.clock import Offset
 from connlab.hosts.remote_programs import (
     TOLERANCE_NS,
     RemoteProgram,
+    ask_all,
     check_clocks,
     end_all,
     ended_as_one,
@@ -39,8 +38,8 @@ from connlab.hosts.remote_programs import (
     start_all,
 )
 
-#: between two signs of a host whose client rests, and while its window is open
-RENEW_S, SIGN_S = 0.5, 1.0
+#: how long an agent looks for a line, and between two signs while the load lasts
+ASK_S, SIGN_S = 0.5, 1.0
 _HANDLE = 1
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
 #: flags of which each host gets its share, as whole numbers or not
@@ -58,7 +57,8 @@ class HostGroup:
         self._programs: list[RemoteProgram] = []
         self._offsets: dict[str, Offset] = {}
         self._started_ns = 0
-        self._warmup_s = self._lasts_s = 0.0
+        #: when they are asked for the next sign; what the load lasts
+        self._sign_s = self._warmup_s = self._lasts_s = 0.0
         #: when the load begins, on the driver's clock; None until all have connected
         self.begins_s: float | None = None
 
@@ -84,11 +84,17 @@ class HostGroup:
         return _HANDLE
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        """Return the merged report when all have reported; see `Host.ready`."""
-        until = time.monotonic() + timeout_s
+        """Return the merged report when all have reported; see `Host.ready`.
+
+        While the load lasts they are asked for no more than a sign now and then.
+        """
+        until_s = time.monotonic() + timeout_s
         while True:
-            for program in self._programs:
-                self._ask(program)
+            now_s = time.monotonic()
+            lasts = self.begins_s is not None and now_s < self.begins_s + self._lasts_s
+            if not lasts or now_s >= self._sign_s:
+                ask_all(self._programs, 0.0 if lasts else ASK_S)
+                self._sign_s = now_s + SIGN_S
             if all(program.report is not None for program in self._programs):
                 return self._merged()
             if self.begins_s is None and all(p.connected for p in self._programs):
@@ -96,38 +102,10 @@ class HostGroup:
                 if self.server and self._lasts_s:
                     begins_s = self.begins_s + self._warmup_s
                     self.server.expect(begins_s, self.begins_s + self._lasts_s)
-            if time.monotonic() >= until:
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
                 return None
-            time.sleep(min(0.02, max(0.0, until - time.monotonic())))
-
-    def _ask(self, program: RemoteProgram) -> None:
-        if program.pending is None:
-            question, every_s = self._question(program)
-            now_s = time.monotonic()
-            if now_s < program.asked_s + every_s:
-                return
-            program.pending = question()
-            program.asked_s = now_s
-        call = program.pending
-        if call.done():
-            program.pending = None
-            program.read(call)
-        elif time.monotonic() > program.asked_s + call.patience_s:
-            raise program.host.gone(TimeoutError("does not answer"))
-
-    def _question(self, program: RemoteProgram) -> tuple[Callable[[], Pending], float]:
-        """Return what an agent is asked now, and how often at most, in seconds.
-
-        Where a client rests only the lease is renewed: others may be seconds later,
-        and the lease's end would take histogram and all with it.
-        """
-        begins_s = self.begins_s
-        resting = program.connected and begins_s is None
-        if program.report is not None or resting:
-            return partial(program.host.call, Agent.renew), RENEW_S
-        if begins_s is not None and time.monotonic() < begins_s + self._lasts_s:
-            return partial(program.ask, 0.0), SIGN_S
-        return partial(program.ask, 0.5), 0.0
+            time.sleep(min(0.02, left_s))
 
     def sample(self, handle: int, **_options: bool) -> Reading:
         """Return nothing: clients report their CPU time, and are left alone."""

@@ -7,7 +7,6 @@ Clocks are asked last, as they may drift while thousands connect.
 """
 
 import contextlib
-import math
 import time
 from collections.abc import Mapping, Sequence
 
@@ -33,9 +32,6 @@ class RemoteProgram:
         self.report: dict | None = None
         self.ended: Ended | None = None
         self.failure = ""
-        #: a question to the agent that is under way, and when it was asked
-        self.pending: Pending | None = None
-        self.asked_s = -math.inf
 
     def ask(self, timeout_s: float) -> Pending:
         """Ask for the next line; within `timeout_s` no other call gets in there."""
@@ -90,6 +86,24 @@ def start_all(
         with contextlib.suppress(HostLost):
             program.host.stop(program.handle, grace_s=0)
     raise failure
+
+
+def ask_all(programs: Sequence[RemoteProgram], timeout_s: float = 0.0) -> None:
+    """Ask every agent for a line; where none is awaited, only renew its lease.
+
+    None is awaited of a program that has reported, and none of those that have
+    connected until all have: others may be seconds later, and the lease's end would
+    take histogram and all with it.
+    """
+    connecting = not all(program.connected for program in programs)
+    calls = [
+        program.host.call(Agent.renew)
+        if program.report is not None or (connecting and program.connected)
+        else program.ask(timeout_s)
+        for program in programs
+    ]
+    for program, call in zip(programs, calls, strict=True):
+        program.read(call)
 
 
 def schedule(programs: Sequence[RemoteProgram]) -> tuple[float, dict[str, Offset]]:

@@ -19,12 +19,12 @@ from typing import Any
 from connlab.drive import interrupt, turns
 from connlab.drive.host import Ended, HostLost, ProgramError
 from connlab.hosts import merged_turns
-from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Server
 from connlab.hosts.clock import Offset
 from connlab.hosts.group import HostGroup, divided, table
 from connlab.hosts.remote_programs import (
     RemoteProgram,
+    ask_all,
     check_clocks,
     end_all,
     ended_as_one,
@@ -127,7 +127,7 @@ class Turning:
         allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * count
         until_s = time.monotonic() + allowed_s
         while not interrupt.asked():
-            self._ask_all(connecting=True)
+            ask_all(self._programs)
             late = [program.name for program in self._programs if not program.connected]
             if not late:
                 return True
@@ -136,17 +136,6 @@ class Turning:
                 raise ProgramError(f"{names} not connected after {allowed_s:.0f} s")
             time.sleep(_SOON_S)
         return False
-
-    def _ask_all(self, *, connecting: bool = False) -> None:
-        """Ask every agent for a line; where none is awaited, only renew its lease."""
-        calls = []
-        for program in self._programs:
-            if program.report is not None or (connecting and program.connected):
-                calls.append(program.host.call(Agent.renew))
-            else:
-                calls.append(program.ask(0.0))
-        for program, call in zip(self._programs, calls, strict=True):
-            program.read(call)
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
@@ -160,7 +149,7 @@ class Turning:
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         until_s = time.monotonic() + timeout_s
         while True:
-            self._ask_all()
+            ask_all(self._programs)
             if all(program.report is not None for program in self._programs):
                 return self._merged()
             now_s = time.monotonic()
