@@ -25,21 +25,9 @@ from connlab.drive.host import ProgramError
 FILE = "counts.jsonl"
 #: system calls that a server makes for a request, by the kernel's names
 CALLS = (
-    "recvfrom",
-    "sendto",
-    "read",
-    "write",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-    "epoll_ctl",
-    "poll",
-    "select",
-    "pselect6",
-    "ppoll",
-    "io_uring_enter",
-    "rt_sigtimedwait",
-    "futex",
+    *("recvfrom", "sendto", "read", "write", "epoll_wait", "epoll_pwait"),
+    *("epoll_pwait2", "epoll_ctl", "poll", "select", "pselect6", "ppoll"),
+    *("io_uring_enter", "rt_sigtimedwait", "futex"),
 )
 #: events counted, and our names for those that are no system call
 EVENTS = {f"syscalls:sys_enter_{name}": name for name in CALLS} | {

@@ -25,16 +25,8 @@ SLABINFO = "/proc/slabinfo"
 OF_BOTH = ("TCP", "TCPv6", "sock_inode_cache", "filp")
 #: and those of which the server has more than the client
 OF_SERVER = (
-    "eventpoll_epi",
-    "eventpoll_pwq",
-    "ep_head",
-    "io_kiocb",
-    "task_struct",
-    "signal_cache",
-    "sighand_cache",
-    "files_cache",
-    "mm_struct",
-    "vm_area_struct",
+    *("eventpoll_epi", "eventpoll_pwq", "ep_head", "io_kiocb", "task_struct"),
+    *("signal_cache", "sighand_cache", "files_cache", "mm_struct", "vm_area_struct"),
 )
 
 
