@@ -18,7 +18,7 @@ in ``server --list``) and the limits on that:
 import html
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median
@@ -45,6 +45,7 @@ _ENOUGH = 20_000
 _PER_SOURCE = 10_000
 _BUSY = 0.05
 _LATE_US = 200
+_BACKLOG = 4096
 #: a connection takes one of these, however many threads or processes serve it
 _BOTH_ENDS = "fs.file-max (both ends)"
 _OF_DESCRIPTORS = ("descriptors per process", "fs.nr_open", _BOTH_ENDS)
@@ -262,100 +263,74 @@ def _cores(facts: Mapping) -> Finding:
     return Finding("cores", str(count), means=means)
 
 
-def _shares(facts: Mapping) -> list[Finding]:
-    """Return what a quota of CPU time and a busy core cost, where they are known."""
-    findings = []
+def _shares(facts: Mapping) -> Iterator[Finding]:
+    """Give what a quota of CPU time and a busy core cost, where they are known."""
     if (quota := facts["machine"].get("cpu_quota")) is not None:
         value = f"{quota:g} cores' time"
         means = "whenever it is used up, server and client are stopped together"
         change = "give whole cores (docker --cpuset-cpus) in place of a share (--cpus)"
-        findings.append(Finding("CPU quota", value, "noise", means, change))
+        yield Finding("CPU quota", value, "noise", means, change)
     if (slowdown := facts.get("neighbour")) is not None:
         value = f"{slowdown:.2f} × the time alone"
         grade = "noise" if slowdown > schema.CORES_APART else "ok"
         means = "a computation on the server's core while the client's works"
         change = "the host lends two threads of one core: ask it for whole ones"
-        findings.append(Finding("busy neighbour", value, grade, means, change))
-    return findings
+        yield Finding("busy neighbour", value, grade, means, change)
 
 
-def _noise(facts: Mapping) -> list[Finding]:
-    """Return what spoils measurements: other load, a coarse timer, a moving clock."""
+def _noise(facts: Mapping) -> Iterator[Finding]:
+    """Give what spoils measurements: other load, a coarse timer, a moving clock."""
     busy, late = facts["busy"], facts["timer_late_us"]
-    governor = facts["machine"].get("governor")
-    mitigated = [
-        name
-        for name, text in facts["machine"]["mitigations"].items()
-        if text.startswith("Mitigation")
-    ]
+    grade = "noise" if busy > _BUSY else "ok"
+    means = "trials will not pass the gate `quiet`" if busy > _BUSY else ""
+    load = f"{busy:.0%} of the cores"
+    yield Finding("other load", load, grade, means, "end other programs")
+    grade = "noise" if late > _LATE_US else "ok"
+    means = "the median of short sleeps"
+    change = "open-loop arrivals are less exact; a real machine is better"
+    yield Finding("timer", f"{late:.0f} µs late", grade, means, change)
+    texts = facts["machine"]["mitigations"].items()
+    mitigated = [name for name, text in texts if text.startswith("Mitigation")]
     names = ", ".join(mitigated) or "none needed"
-    findings = [
-        Finding(
-            "other load",
-            f"{busy:.0%} of the cores",
-            "noise" if busy > _BUSY else "ok",
-            "trials will not pass the gate `quiet`" if busy > _BUSY else "",
-            "end other programs",
-        ),
-        Finding(
-            "timer",
-            f"{late:.0f} µs late",
-            "noise" if late > _LATE_US else "ok",
-            "the median of short sleeps",
-            "open-loop arrivals are less exact; a real machine is better",
-        ),
-        Finding("mitigations", f"{len(mitigated)} active", means=names),
-    ]
+    yield Finding("mitigations", f"{len(mitigated)} active", means=names)
+    governor = facts["machine"].get("governor")
     if governor and governor != "performance":
         change = "cpupower frequency-set -g performance"
         means = "the clock rate follows the load"
-        findings.append(Finding("governor", governor, "noise", means, change))
+        yield Finding("governor", governor, "noise", means, change)
     if facts["machine"].get("hypervisor"):
         means = "stolen time is watched in every trial"
-        findings.append(Finding("virtual machine", "yes", means=means))
-    return findings
+        yield Finding("virtual machine", "yes", means=means)
 
 
-def _limits(facts: Mapping) -> list[Finding]:
+def _limits(facts: Mapping) -> Iterator[Finding]:
+    """Give what bounds connections: descriptors, tasks, ports, the backlog, memory."""
     sysctls = facts["machine"]["sysctls"]
     hard = facts["machine"]["limits"]["descriptors"]["hard"]
-    few = hard is not None and hard < _ENOUGH
-    backlog = _number(sysctls.get("net.core.somaxconn")) or 0
+    grade = "limit" if hard is not None and hard < _ENOUGH else "ok"
+    means = "with --processes N, N times that"
+    change = "raise nofile in /etc/security/limits.conf, or use --processes"
+    value = f"{hard or 'unlimited'} per process"
+    yield Finding("descriptors", value, grade, means, change)
+    yield _bound_finding(facts, "threads")
+    yield _bound_finding(facts, "processes")
     ports = port_count(sysctls.get("net.ipv4.ip_local_port_range"))
+    grade, means = "ok", "more connections take sources across 127/8 (done by itself)"
+    if ports < _PER_SOURCE:
+        grade, means = "limit", "more connections to a server fail"
+    change = "sysctl -w net.ipv4.ip_local_port_range='32768 60999'"
+    value = f"{ports} per source address and server port"
+    yield Finding("ports", value, grade, means, change)
+    backlog = _number(sysctls.get("net.core.somaxconn")) or 0
+    grade, means = "ok", ""
+    if backlog < _BACKLOG:
+        grade, means = "limit", "bursts of connects beyond it are dropped"
+    change = "sysctl -w net.core.somaxconn=65535"
+    yield Finding("backlog", f"somaxconn {backlog}", grade, means, change)
     memory = f"{facts['memory_available_bytes'] / 2**30:.1f} GiB available"
-    return [
-        Finding(
-            "descriptors",
-            f"{hard or 'unlimited'} per process",
-            "limit" if few else "ok",
-            "with --processes N, N times that",
-            "raise nofile in /etc/security/limits.conf, or use --processes",
-        ),
-        _bound_finding(facts, "threads"),
-        _bound_finding(facts, "processes"),
-        Finding(
-            "ports",
-            f"{ports} per source address and server port",
-            "limit" if ports < _PER_SOURCE else "ok",
-            "more connections to a server fail"
-            if ports < _PER_SOURCE
-            else "more connections take sources across 127/8 (done by itself)",
-            "sysctl -w net.ipv4.ip_local_port_range='32768 60999'",
-        ),
-        Finding(
-            "backlog",
-            f"somaxconn {backlog}",
-            "limit" if backlog < 4096 else "ok",
-            "bursts of connects beyond it are dropped" if backlog < 4096 else "",
-            "sysctl -w net.core.somaxconn=65535",
-        ),
-        Finding("memory", memory),
-        Finding(
-            "TIME_WAIT",
-            f"{facts['time_wait']} sockets",
-            means="they block no port: each trial's server has a port of its own",
-        ),
-    ]
+    yield Finding("memory", memory)
+    means = "they block no port: each trial's server has a port of its own"
+    yield Finding("TIME_WAIT", f"{facts['time_wait']} sockets", means=means)
 
 
 def _bound_finding(facts: Mapping, resource: str) -> Finding:
@@ -366,30 +341,26 @@ def _bound_finding(facts: Mapping, resource: str) -> Finding:
     return Finding(resource, str(limits[name]), grade, f"bounded by {name}", change)
 
 
-def _missing(facts: Mapping, registry: schema.Registry | None) -> list[Finding]:
+def _missing(facts: Mapping, registry: schema.Registry | None) -> Iterator[Finding]:
     tools = facts["tools"]
-    findings = []
     if not any(tools.get(name) for name in ("cc", "gcc", "clang")):
         means = "nothing can be compiled"
-        findings.append(Finding("compiler", "none", "missing", means, "install gcc"))
+        yield Finding("compiler", "none", "missing", means, "install gcc")
     if registry is None:
         means = facts.get("server", "the server is not built")
-        findings.append(Finding("programs", "none", "missing", means, "make build"))
+        yield Finding("programs", "none", "missing", means, "make build")
     else:
-        findings += [
-            Finding(row.name, "not available", "missing", row.reason or "")
-            for row in (*registry.models, *registry.workloads)
-            if not row.available
-        ]
-        findings.append(_io_uring(facts, registry))
+        for row in (*registry.models, *registry.workloads):
+            if not row.available:
+                yield Finding(row.name, "not available", "missing", row.reason or "")
+        yield _io_uring(facts, registry)
     if not tools.get("redis-server"):
         means = "the guestbook of workload http cannot be measured"
         change = "apt-get install redis-server"
-        findings.append(Finding("redis", "none", "missing", means, change))
+        yield Finding("redis", "none", "missing", means, change)
     if not tools.get("quarto"):
         means = "RENDERER=quarto cannot be asked for; nothing else needs it"
-        findings.append(Finding("quarto", "none", "ok", means))
-    return findings
+        yield Finding("quarto", "none", "ok", means)
 
 
 def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:
