@@ -69,6 +69,7 @@ from connlab.schema import (
     flatten,
     load_gate,
     pick,
+    refused_reason,
 )
 
 RATE = 0.05
@@ -423,9 +424,7 @@ def label(trial: Mapping) -> str | None:
 
 def limit_met(trial: Mapping) -> str | None:
     """Return the name of the limit that a trial met, if it met one."""
-    refused = pick(trial, "server.stats.refused") or {}
-    reason = max(refused, key=refused.get, default=None)
-    if reason and refused[reason]:
+    if reason := refused_reason(trial):
         return _LIMITS.get(reason, reason)
     for name, count in (pick(trial, "client.limits") or {}).items():
         if count:

@@ -2,7 +2,7 @@
 
 import platform
 import statistics
-import time
+import timeit
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -42,10 +42,13 @@ class Checked:
 def check(engine: Engine, name: str) -> Checked:
     """Look at one host; HostLost when it has no worker or does not answer."""
     host = engine.host(name)
+    calls_s = timeit.repeat(
+        lambda: host.call(Agent.renew).result(), number=1, repeat=_CALLS
+    )
     return Checked(
         name,
         host.facts,
-        call_ms=1e3 * statistics.median_high(_call_s(host) for _ in range(_CALLS)),
+        call_ms=1e3 * statistics.median_high(calls_s),
         offset_us=host.offset.ns / 1e3,
         bound_us=host.offset.bound_ns / 1e3,
         problems=tuple(problems(host)),
@@ -61,12 +64,6 @@ def every(engine: Engine) -> tuple[list[Checked], list[str]]:
         except HostLost as error:
             lost.append(str(error))
     return checked, lost
-
-
-def _call_s(host: RemoteHost) -> float:
-    began = time.monotonic()
-    host.call(Agent.renew).result()
-    return time.monotonic() - began
 
 
 def problems(host: RemoteHost) -> Iterator[str]:
