@@ -265,17 +265,17 @@ class _Course:
         return [str(server.pid) for server in self.watchable()]
 
     def _start_client(self, watched: Sequence[str]) -> int:
-        setting = self.setting
-        ready = [self.served[place].ready for place in self.order()]
+        setting, order = self.setting, self.order()
+        ready = [self.served[place].ready for place in order]
         targets = [f"{line['host']}:{line['port']}" for line in ready]
-        words = client_flags(setting, order=self.order())
-        argv = [*setting.programs.client, *targets, *words]
+        command = [*setting.programs.client, *targets]
+        words = client_flags(setting, order=order)
+        if self.clients is not None:
+            return self.clients.start(command, words, setting, watched)
         for pids in watched:
-            argv += ["--watch", pids]
+            words += ["--watch", pids]
         cores = setting.cores.client
-        if self.clients is None:
-            return self.host.start(argv, cores=cores, files=("slices",))
-        return self.clients.start(argv, cores=cores, beside=setting.cores.server)
+        return self.host.start([*command, *words], cores=cores, files=("slices",))
 
     def _attend(self, client: int) -> dict:
         """Wait for the client's report; look once at each server's memory meanwhile.

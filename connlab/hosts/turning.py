@@ -12,7 +12,7 @@ host while a slice is under way: signs that renew leases are asked for in pauses
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ _WAIT_S, _GRACE_S = 5.0, 1.0
 _CONNECTING_S, _CONNECTING_EACH_S, _SOON_S = 30.0, 0.002, 0.02
 _HANDLE = 1
 #: what the reader of CPU clocks must be told as clients are
-_SHARED = ("--slice", "--lead-in", "--pause", "--duration", "--warmup", "--order")
+_LENGTHS = ("--slice", "--lead-in", "--pause", "--duration", "--warmup")
 
 
 @dataclass(frozen=True)
@@ -90,41 +90,51 @@ class Turning:
         return self.grid.begins_s
 
     def start(
-        self, argv: Sequence[str], *, cores: Sequence[int], beside: Sequence[int]
+        self,
+        command: Sequence[str],
+        words: Sequence[str],
+        setting: turns.Setting,
+        watched: Sequence[str],
     ) -> int:
         """Start a client on every host, each with its share, and the reader.
 
-        `beside` are the cores of the servers. Returns when all have connected and
-        know when the first slice begins.
+        `command` is a client with its targets, and `words` are its flags, each with a
+        value; `watched` are processes of the servers. Returns when all have connected
+        and know when the first slice begins.
         """
-        hosts = self.clients.hosts
+        hosts, cores = self.clients.hosts, setting.cores
         self._programs, self._rows = [], []
-        self._shared = not set(cores).isdisjoint(beside)
+        self._shared = not set(cores.client).isdisjoint(cores.server)
         for host in (self.server, *hosts):
             host.revive()
-        words, watched = _without(argv, "--watch")
-        words += ["--order", _value_of(words, "--seed")]
+        order = ["--order", str(setting.seed)]
+        lengths = {flag: words[words.index(flag) + 1] for flag in _LENGTHS}
+        watch = [word for pids in watched for word in ("--watch", pids)]
+        reader = [*command, *itertools.chain(*lengths.items()), *order, *watch]
         try:
-            commands = divided(words, len(hosts))
             self._programs += start_all(
-                hosts, commands, cores=cores, files=("slices", "histogram")
+                hosts,
+                divided([*command, *words, *order], len(hosts)),
+                cores=cores.client,
+                files=("slices", "histogram"),
             )
-            reader = [_only_watching(words, watched)]
             self._programs += start_all(
-                [self.server], reader, cores=beside, files=("slices",)
+                [self.server],
+                [[*reader, "--only-watch"]],
+                cores=cores.server,
+                files=("slices",),
             )
-            if self._connect(words):
+            if self._connect(sum(setting.connections)):
                 begins_s, self._offsets = schedule(self._programs)
-                self.grid = _grid(words, begins_s)
+                self.grid = _grid(lengths, len(setting.servers), begins_s)
         except (HostLost, ProgramError):
             end_all(self._programs, grace_s=0, wait_s=0)
             raise
         return _HANDLE
 
-    def _connect(self, words: Sequence[str]) -> bool:
+    def _connect(self, connections: int) -> bool:
         """Wait until all have connected; False when a signal asked to stop."""
-        count = int(_value_of(words, "--connections")) * len(_targets(words))
-        allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * count
+        allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * connections
         until_s = time.monotonic() + allowed_s
         while not interrupt.asked():
             ask_all(self._programs)
@@ -174,46 +184,14 @@ class Turning:
         return merged_turns.report(self._programs, self._rows, clocks)
 
 
-# ---- words -----------------------------------------------------------------------
-
-
-def _value_of(words: Sequence[str], flag: str) -> str:
-    return words[words.index(flag) + 1]
-
-
-def _without(words: Sequence[str], flag: str) -> tuple[list[str], list[str]]:
-    """Return the words without a flag and its values, and what was taken out."""
-    kept, removed = [], []
-    remaining = iter(words)
-    for word in remaining:
-        if word == flag:
-            removed += [word, next(remaining)]
-        else:
-            kept.append(word)
-    return kept, removed
-
-
-def _targets(words: Sequence[str]) -> list[str]:
-    """Return the targets of a client: what stands before its first flag."""
-    return list(itertools.takewhile(lambda word: not word.startswith("--"), words[1:]))
-
-
-def _only_watching(words: Sequence[str], watched: Sequence[str]) -> list[str]:
-    """Return the words of the reader on the server's host."""
-    shared = [word for flag in _SHARED for word in (flag, _value_of(words, flag))]
-    return [words[0], *_targets(words), *shared, *watched, "--only-watch"]
-
-
-def _grid(words: Sequence[str], begins_s: float) -> Grid:
+def _grid(lengths: Mapping[str, str], servers: int, begins_s: float) -> Grid:
     """Return when slices are; as ``src_c/client/client_grid.h`` counts them."""
-    servers = len(_targets(words))
     slice_ms, pause_ms = (
-        float(_value_of(words, flag).removesuffix("ms"))
-        for flag in ("--slice", "--pause")
+        float(lengths[flag].removesuffix("ms")) for flag in ("--slice", "--pause")
     )
     round_ns = round(1e6 * slice_ms * servers)
     rounds = sum(
-        -(-round(1e9 * float(_value_of(words, flag))) // round_ns)
+        -(-round(1e9 * float(lengths[flag])) // round_ns)
         for flag in ("--warmup", "--duration")
     )
     return Grid(begins_s, slice_ms / 1e3, pause_ms / 1e3, rounds * servers)
