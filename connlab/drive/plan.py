@@ -61,7 +61,6 @@ class SweepPlan:
     environment: str
     rule: stopping.Rule
     seed: int
-    timeout: float | None
     histograms: bool
     parameters: Mapping[str, Any]
     mixed: bool
@@ -200,7 +199,6 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
             shared=interleaving.sharing(sets),
         ),
         seed=args.seed,
-        timeout=args.timeout,
         histograms=args.histograms,
         parameters=parameters,
         mixed=args.mixed,

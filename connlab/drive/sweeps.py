@@ -75,7 +75,6 @@ def sweep(
     budget: float | str | None = None,
     progress: bool = True,
     root: str | Path = "runs",
-    timeout: float | None = None,
     histograms: bool = True,
     mixed: bool = False,
     beside: str | Sequence[str] = (),
@@ -126,8 +125,6 @@ def sweep(
         Print the estimate, the progress and the report.
     root : str or Path
         Folder of runs, relative to the project's.
-    timeout : float, optional
-        Seconds after which a client counts as hung.
     histograms : bool
         Keep each trial's histogram below ``latency/``.
     mixed : bool
@@ -667,7 +664,6 @@ def _trials(
         cores=plan.location.cores(cells[0]),
         programs=plan.programs,
         model=plan.models[cells[0]["model"]],
-        timeout_s=plan.timeout,
         files=("timeline", "histogram") if plan.histograms else ("timeline",),
     )
     outcomes = _outcomes(plan, group, cells, setting, host)
