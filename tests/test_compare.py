@@ -51,6 +51,15 @@ def test_a_worker_for_each_connection_unless_a_number_is_given():
     assert workers == [None, 40, "60", None]
 
 
+def test_in_an_open_loop_the_time_in_which_a_queue_grows_is_not_counted():
+    """As in sweeps: each slice begins without one."""
+    names = ["epoll", "poll"]
+    closed, rated = (make_plan(names, rate=rate) for rate in (None, 1000))
+    settings = [measure._setting(p, p.servers, 0, None) for p in (closed, rated)]
+    lead_ins = [setting.lead_in_s for setting in settings]
+    assert lead_ins == [sets.LEAD_IN_S, sets.LEAD_IN_OPEN * sets.SLICE_S]
+
+
 def test_time_grows_with_the_servers():
     two, three = make_plan(["epoll", "poll"]), make_plan(["epoll", "poll", "select"])
     assert three.client["duration"] == pytest.approx(two.client["duration"] * 4 / 3)

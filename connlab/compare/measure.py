@@ -78,7 +78,6 @@ def _setting(
     plan: Plan, servers: Sequence[Server], number: int, root: str | None
 ) -> turns.Setting:
     extra = {"root": root} if root else {}
-    afar = {"lead_in_s": turns.LEAD_IN_AFAR * plan.slice_s}
     return turns.Setting(
         servers=tuple({**server.factors, **extra} for server in servers),
         client=plan.client,
@@ -86,7 +85,6 @@ def _setting(
         cores=plan.cores,
         programs=plan.programs,
         slice_s=plan.slice_s,
-        **(afar if plan.location.remote else {}),
     )
 
 

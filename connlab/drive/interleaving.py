@@ -338,11 +338,6 @@ def in_turns(
         if client.get(name) is not None:
             client[name] *= len(servers)
     slice_s = client["slice"] / 1e3
-    lead_in_s = min(turns.LEAD_IN_S, slice_s / 10)
-    if client.get("rate") is not None:
-        lead_in_s = turns.LEAD_IN_OPEN * slice_s
-    if pause is not None:
-        lead_in_s = turns.LEAD_IN_AFAR * slice_s
     return turns.Setting(
         servers=tuple(servers),
         client=client,
@@ -350,7 +345,6 @@ def in_turns(
         cores=setting.cores,
         programs=setting.programs,
         slice_s=slice_s,
-        lead_in_s=lead_in_s,
         pause_s=None if pause is None else pause * slice_s,
     )
 

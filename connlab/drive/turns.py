@@ -81,9 +81,17 @@ class Setting:
     cores: Cores
     programs: Programs
     slice_s: float = SLICE_S
-    lead_in_s: float = LEAD_IN_S
     pause_s: float | None = None
     """Between slices at fixed moments; None: each slice follows the one before."""
+
+    @property
+    def lead_in_s(self) -> float:
+        """The seconds at the beginning of a slice that are not counted."""
+        if self.pause_s is not None:
+            return LEAD_IN_AFAR * self.slice_s
+        if self.client.get("rate") is not None:
+            return LEAD_IN_OPEN * self.slice_s
+        return min(LEAD_IN_S, self.slice_s / 10)
 
     @property
     def connections(self) -> list[int]:
