@@ -348,9 +348,8 @@ def test_a_cell_is_measured_at_the_place_of_its_arm(monkeypatch):
     hosts = over_hosts(monkeypatch, PLACES, **sides)
     model = Model(name="epoll", family="f", label="epoll")
     for arm, names in PLACES.items():
-        clients = hosts.client_of({"arm": arm})
+        clients = hosts.turning({"arm": arm}).clients
         assert tuple(host.name for host in clients.hosts) == names
-        assert hosts.turning({"arm": arm}).clients is clients
         beside = (2, 3) if arm == "loopback" else ()
         assert hosts.cores({"arm": arm}).client == beside
         lack = hosts.lacks({"arm": arm, "connections": 1}, model)
@@ -363,7 +362,7 @@ def test_what_holds_of_all_places_is_asked_of_the_one_with_most_hosts(monkeypatc
     assert [client["kernel"] for client in facts["clients"]] == ["6.1", "6.2"]
     assert facts["stand_in"] is True
     assert "stand_in" not in over_hosts(monkeypatch).environment({"server": "1"})
-    assert hosts.client_of({}) is hosts.client_of({"arm": "2 hosts"})
+    assert hosts.turning({}).clients is hosts.turning({"arm": "2 hosts"}).clients
     assert hosts.cores({}).client == hosts.cores({"arm": "1 host"}).client == (2, 3)
 
 
@@ -371,7 +370,7 @@ def test_what_holds_of_all_places_is_asked_of_the_one_with_most_hosts(monkeypatc
 def test_the_server_of_all_places_is_told_of_each_ones_windows(monkeypatch, arm):
     """Else its agent would look at it more often in one place than in another."""
     hosts = over_hosts(monkeypatch, PLACES)
-    assert hosts.client_of({"arm": arm}).server is hosts.server
+    assert hosts.turning({"arm": arm}).clients.server is hosts.server
     with hosts.turning({"arm": arm}).unwatched():
         assert not hosts.server.watches
     assert hosts.server.watches
@@ -379,9 +378,9 @@ def test_the_server_of_all_places_is_told_of_each_ones_windows(monkeypatch, arm)
 
 def test_a_host_of_two_places_is_lost_once(monkeypatch):
     hosts = over_hosts(monkeypatch, PLACES)
-    for host in (hosts.server, *hosts.client_of({"arm": "loopback"}).hosts):
+    for host in (hosts.server, *hosts.turning({"arm": "loopback"}).clients.hosts):
         host.lost = "gone"
-    hosts.client_of({"arm": "1 host"}).hosts[0].lost = "gone"
+    hosts.turning({"arm": "1 host"}).clients.hosts[0].lost = "gone"
     assert hosts.lost() == ["a", "b"]
     clients = {arm: ", ".join(names) for arm, names in PLACES.items()}
     texts = [f"{arm}: server on a, clients on {who}" for arm, who in clients.items()]

@@ -25,12 +25,11 @@ class Location(Protocol):
     server: Host | None = None
     """None: the sweep makes one on this machine."""
 
-    def client_of(self, factors: Mapping[str, Any]) -> Host | None:
-        """Return the clients of a cell; None: beside the server."""
-        return None
-
     def turning(self, factors: Mapping[str, Any]) -> "Turning | None":
-        """Return the clients of servers that take turns; None: beside the servers."""
+        """Return the clients of a cell, for servers in turns; None: beside the server.
+
+        For one that is measured alone they are its `clients`.
+        """
         return None
 
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:

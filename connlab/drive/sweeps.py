@@ -743,12 +743,12 @@ def _outcomes(
     if reason is not None:
         reason = reason or "not available here"
         return [trials.not_measured(setting.model, "unavailable", reason)]
+    clients = plan.location.turning(cells[0])
     if group.baselines:
-        clients = plan.location.turning(cells[0])
         return interleaving.run(
             cells, setting, models=plan.models, host=host, clients=clients
         )
-    client_host = plan.location.client_of(cells[0]) or host
+    client_host = clients.clients if clients else host
     outcome = trials.run(setting, server_host=host, client_host=client_host)
     return outcome and [outcome]
 

@@ -94,9 +94,6 @@ class RemoteHosts:
     def turning(self, factors: Mapping[str, Any]) -> Turning:
         return self._places.get(factors.get("arm", ""), self._widest)
 
-    def client_of(self, factors: Mapping[str, Any]) -> HostGroup:
-        return self.turning(factors).clients
-
     def environment(self, binaries: Mapping[str, str]) -> dict[str, Any]:
         """Return the server's facts, and beside them those of each client's host."""
         server, *clients = map(self._environment, self.hosts)
@@ -138,7 +135,7 @@ class RemoteHosts:
         if count is not None and not factors.get("together"):
             place = self.server.facts["physical"]
             cores = split(cores, server=count, place=lambda c: place.get(c, c)).server
-        client = self._cores_beside(self.client_of(factors).hosts[0].name)
+        client = self._cores_beside(self.turning(factors).clients.hosts[0].name)
         return Cores(cores, client, shared=not set(cores).isdisjoint(client))
 
     def _server_cores(self) -> tuple[int, ...]:
@@ -176,7 +173,7 @@ class RemoteHosts:
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         if (model.model_extra or {}).get("digest"):
             return "not over several hosts: servers of others listen on loopback only"
-        hosts = len(self.client_of(factors).hosts)
+        hosts = len(self.turning(factors).clients.hosts)
         for name, reason in (_ONE_MACHINE | (_ONE_CLIENT if hosts > 1 else {})).items():
             if factors.get(name):
                 return f"not over several hosts: {name}: {reason}"
