@@ -2,10 +2,8 @@
 
 import html
 from dataclasses import dataclass
-from typing import Any
 
 from connlab.drive.progress import duration_text
-from connlab.drive.stopping import Width
 
 
 @dataclass(frozen=True)
@@ -42,29 +40,6 @@ def _counted(count: int, noun: str) -> str:
 
 
 @dataclass(frozen=True)
-class Reached:
-    """The widest interval of one target metric, over all cells.
-
-    `factors` are those of its cell, as far as they vary.
-    """
-
-    widest: Width
-    factors: dict[str, Any]
-    cells_met: int
-    cells: int
-
-    def __str__(self) -> str:
-        cell = ", ".join(f"{name} {value}" for name, value in self.factors.items())
-        widest = self.widest
-        metric = f"ratio of {widest.metric}" if widest.ratio else widest.metric
-        return (
-            f"{metric}: ±{widest.half_width:.1%} at the widest ({cell}; n {widest.n}),"
-            f" target ±{100 * widest.target:.3g}% met in {self.cells_met}"
-            f" of {self.cells} cells"
-        )
-
-
-@dataclass(frozen=True)
 class SweepReport:
     """What a sweep did; its trials are in ``runs/RUN/STUDY/trials.jsonl``.
 
@@ -87,7 +62,7 @@ class SweepReport:
     window_share: float | None
     stopped_because: str
     complete: bool = True
-    reached: tuple[Reached, ...] = ()
+    reached: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     unavailable: int = 0
 

@@ -52,7 +52,7 @@ from connlab.drive.plan import (
 )
 from connlab.drive.programs import Programs
 from connlab.drive.progress import Show, duration_text, say, shown
-from connlab.drive.reports import Estimate, Reached, SweepReport
+from connlab.drive.reports import Estimate, SweepReport
 from connlab.variances import TRIALS_MIN
 
 #: how much longer a budget lasts while no cell can have an interval: a slow machine
@@ -518,22 +518,26 @@ class _Sweep:
             **(self._counts() | self.unused),
             stopped_because=self.reason,
             complete=self.complete,
-            reached=self._reached(),
+            reached=tuple(self._reached()),
             remarks=tuple(self.remarks),
         )
 
-    def _reached(self) -> tuple[Reached, ...]:
-        reached = []
+    def _reached(self) -> Iterator[str]:
+        """Give the widest interval of each target metric, over all cells."""
         all_widths = stopping.widths(self.rows, self.plan.rule)
-        for metric in self.plan.rule.targets:
+        for metric, target in self.plan.rule.targets.items():
             widths = [width for width in all_widths if width.metric == metric]
             known = [width for width in widths if width.half_width is not None]
             if known:
                 widest = max(known, key=lambda width: width.half_width)
-                factors = self.plan.levels(widest.cell)
-                met = sum(width.met for width in known)
-                reached.append(Reached(widest, factors, met, len(widths)))
-        return tuple(reached)
+                levels = self.plan.levels(widest.cell).items()
+                cell = ", ".join(f"{name} {level}" for name, level in levels)
+                yield (
+                    f"{'ratio of ' * widest.ratio}{metric}: ±{widest.half_width:.1%}"
+                    f" at the widest ({cell}; n {widest.n}), target"
+                    f" ±{100 * target:.3g}% met in {sum(width.met for width in known)}"
+                    f" of {len(widths)} cells"
+                )
 
     def _note_in_manifest(self, facts: dict, report: SweepReport | None = None) -> None:
         """Keep the arguments and, at the end, the report; a full disk stops nothing."""
