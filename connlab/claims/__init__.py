@@ -10,15 +10,3 @@ A pair of cells has the ratio and the interval that the sections print of it.
 from connlab.claims.finding import Finding, RuleError
 from connlab.claims.ledger import Claim, Judged, answer, judge_all, ledger, write
 from connlab.claims.rules import apply
-
-__all__ = [
-    "Claim",
-    "Finding",
-    "Judged",
-    "RuleError",
-    "answer",
-    "apply",
-    "judge_all",
-    "ledger",
-    "write",
-]

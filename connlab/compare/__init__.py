@@ -7,5 +7,3 @@
 
 from connlab.compare.command import run
 from connlab.compare.plan import make_plan
-
-__all__ = ["make_plan", "run"]

@@ -30,21 +30,3 @@ from connlab.drive.reports import SweepReport
 from connlab.drive.sweeps import estimate, sweep
 from connlab.drive.web_page import page
 from connlab.drive.workers import all_served
-
-__all__ = [
-    "Programs",
-    "SweepReport",
-    "all_served",
-    "core_count",
-    "count",
-    "doctor",
-    "estimate",
-    "floor",
-    "hold",
-    "lower_descriptors",
-    "models",
-    "page",
-    "profile",
-    "registry",
-    "sweep",
-]

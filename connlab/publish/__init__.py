@@ -18,5 +18,3 @@ measured here", with the reason, in the place where it should stand.
 from connlab.publish.checking import check
 from connlab.publish.linting import advice, lint
 from connlab.publish.rendering import Rendered, render
-
-__all__ = ["Rendered", "advice", "check", "lint", "render"]

@@ -8,5 +8,3 @@ This side reads ``runs/`` and starts no process. It never imports
 """
 
 from connlab.study.frames import load
-
-__all__ = ["load"]
