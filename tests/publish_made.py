@@ -275,8 +275,8 @@ def pandoc(text: str, *words: str, cwd: Path | None = None) -> str:
 def text_of(rendered: Rendered) -> str:
     """Return the text of a set paper's page, and of the supplement behind it."""
     files = [path for path in (rendered.html, rendered.supplement) if path]
-    pages = [checking.read_page(path.read_text("utf-8")) for path in files]
-    text = " ".join("".join(text for page in pages for text in page.text).split())
+    pages = [checking.Page(path.read_text("utf-8")) for path in files]
+    text = " ".join("".join(page.text for page in pages).split())
     return text.replace("\u00a0", " ")
 
 

@@ -79,7 +79,7 @@ def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
     connlab_in(tree, "notebook", "20", "--run", "t", "--profile", "smoke", *ANY)
     connlab_in(tree, "render", "--run", "t")
     html = (tree / "paper" / "_output" / "index.html").read_text("utf-8")
-    text = "".join(checking.read_page(html).text)
+    text = checking.Page(html).text
     printed = re.search(r"hundredth\b[^\d.]+takes\s+([\d.\u202f]+)\s+(\w+)", text)
     assert printed, text[text.rfind("hundredth") :][:300]
     number, unit = printed[1].replace("\u202f", ""), UNITS[printed[2]]

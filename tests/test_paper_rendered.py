@@ -157,7 +157,7 @@ def test_the_contents_have_two_levels(paper):
 
 
 def test_the_figure_links_to_its_data(paper):
-    page = checking.read_page(paper.html.read_text("utf-8"))
+    page = checking.Page(paper.html.read_text("utf-8"))
     assert "data/response-time/throughput.csv" in page.links
     assert (paper.html.parent / "data/response-time/throughput.csv").is_file()
     assert "data/response-time/throughput.html" in page.links
@@ -180,7 +180,7 @@ def test_the_supplement_is_a_page_of_its_own_and_not_printed(paper):
     if not paper.supplement:
         pytest.skip("Quarto sets one page")
     page, supplement = (
-        checking.read_page(path.read_text("utf-8"))
+        checking.Page(path.read_text("utf-8"))
         for path in (paper.html, paper.supplement)
     )
     assert "sec-more-pools" in supplement.ids

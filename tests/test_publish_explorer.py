@@ -86,7 +86,7 @@ def test_its_links_lead_to_the_paper(runs, tmp_path):
     (tmp_path / "index.html").touch()
     page = explorer.write(runs, made.PAPER, tmp_path).read_text("utf-8")
     assert checking.check_page(page, tmp_path) == []
-    links = {link for link in checking.read_page(page).links if link != "#"}
+    links = {link for link in checking.Page(page).links if link != "#"}
     assert links == {"index.html"}
 
 

@@ -63,7 +63,7 @@ def test_values_have_a_unit_and_ratios_none(tmp_path, more, said):
 
 def test_the_page_asks_no_other_host_and_has_a_title(page):
     html = page.read_text("utf-8")
-    read = checking.read_page(html)
+    read = checking.Page(html)
     assert read.title == "A & B"
     assert read.fetched == ["data:,"]
     assert "Content-Security-Policy" in html

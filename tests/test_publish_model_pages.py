@@ -79,7 +79,7 @@ def test_where_a_model_breaks_is_what_the_study_found(paper):
 
 
 def test_the_page_asks_no_other_host_and_has_a_title(paper):
-    read = checking.read_page(written(paper))
+    read = checking.Page(written(paper))
     assert read.title == "epoll, level-triggered (epoll)"
     assert read.fetched == ["data:,"]
     assert "../../index.html#sec-models-readiness" in read.links

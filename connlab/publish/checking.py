@@ -11,7 +11,6 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
@@ -55,22 +54,6 @@ _QUIET = {"script", "style", "code", "pre", "math", "annotation", "svg", "title"
 _NAMELESS = {"link", "script", "style"}  # Quarto gives several of them one identifier
 
 
-@dataclass
-class Page:
-    """What the checks need to know of an HTML page."""
-
-    text: list[str]
-    ids: Counter[str]
-    links: list[str]
-    images: list[dict[str, str | None]]
-    fetched: list[str]
-    styles: list[str]
-    captionless: list[str]
-    uncited: list[str]
-    lang: str
-    title: str
-
-
 def style_in(address: str) -> str:
     """Return the style sheet that a ``data:`` address holds; empty when it is none."""
     if not address.strip().lower().startswith("data:text/css"):
@@ -83,32 +66,34 @@ def style_in(address: str) -> str:
         return unquote(address)
 
 
-def read_page(html: str) -> Page:
-    """Parse an HTML page for the checks."""
-    soup = BeautifulSoup(html, "html.parser")
-    named = [tag for tag in soup.find_all(id=True) if tag.name not in _NAMELESS]
-    title = soup.find(lambda tag: tag.name == "title" and not tag.find_parent("svg"))
-    fetched = [
-        tag.get(name) or ""
-        for tag in soup.find_all(list(_FETCHING))
-        for name in _FETCHING[tag.name]
-    ]
-    sheets = [sheet.get_text() for sheet in soup.find_all("style")]
-    inline = [tag["style"] for tag in soup.find_all(style=True)]
-    # citeproc sets what the references lack as a bold key with a question mark
-    cited = [strong.get_text() for strong in soup.select("[class*=citation] strong")]
-    return Page(
-        text=list(_texts(soup)),
-        ids=Counter(tag["id"] for tag in named),
-        links=[tag["href"] for tag in soup.find_all("a", href=True) if tag["href"]],
-        images=[tag.attrs for tag in soup.find_all("img")],
-        fetched=fetched,
-        styles=[*map(style_in, fetched), *inline, *sheets],
-        captionless=list(_captionless(soup)),
-        uncited=[key[:-1] for key in cited if key.endswith("?")],
-        lang=soup.html.get("lang", "") if soup.html else "",
-        title=title.get_text() if title else "",
-    )
+class Page:
+    """What the checks need to know of an HTML page."""
+
+    def __init__(self, html: str) -> None:
+        soup = BeautifulSoup(html, "html.parser")
+        tags = soup.find_all
+        self.text = "".join(_texts(soup))
+        named = [tag for tag in tags(id=True) if tag.name not in _NAMELESS]
+        self.ids = Counter(tag["id"] for tag in named)
+        self.links = [tag["href"] for tag in tags("a", href=True) if tag["href"]]
+        self.images = [tag.attrs for tag in tags("img")]
+        self.fetched = [
+            tag.get(name) or ""
+            for tag in tags(list(_FETCHING))
+            for name in _FETCHING[tag.name]
+        ]
+        self.styles = [
+            *map(style_in, self.fetched),
+            *(tag["style"] for tag in tags(style=True)),
+            *(sheet.get_text() for sheet in tags("style")),
+        ]
+        self.captionless = list(_captionless(soup))
+        # citeproc sets what the references lack as a bold key with a question mark
+        cited = [key.get_text() for key in soup.select("[class*=citation] strong")]
+        self.uncited = [key[:-1] for key in cited if key.endswith("?")]
+        self.lang = soup.html.get("lang", "") if soup.html else ""
+        titles = (title for title in tags("title") if not title.find_parent("svg"))
+        self.title = next((title.get_text() for title in titles), "")
 
 
 def _texts(tag: Tag) -> Iterator[str]:
@@ -141,7 +126,7 @@ def check(output: str | Path = "paper/_output") -> list[str]:
             problems += [f"{name}: {text}" for text in texts]
     for path in sorted(folder.glob("data/**/*.html")):
         name = path.relative_to(folder)
-        requests = _requests(read_page(path.read_text("utf-8")))
+        requests = _requests(Page(path.read_text("utf-8")))
         problems += [f"{name}: {text}" for text in requests]
     problems += [f"{PRINT}: {text}" for text in _print(folder / PRINT)]
     return problems
@@ -149,10 +134,10 @@ def check(output: str | Path = "paper/_output") -> list[str]:
 
 def check_page(html: str, folder: Path) -> list[str]:
     """List what is wrong with a page that stands in ``folder``."""
-    page = read_page(html)
+    page = Page(html)
     twice = [(name, count) for name, count in page.ids.items() if count > 1]
     return [
-        *leftovers("".join(page.text)),
+        *leftovers(page.text),
         *(f"citation {name!r} is not in the references" for name in page.uncited),
         *([] if page.title.strip() else ["it has no title"]),
         *([] if page.lang else ["it does not say its language"]),
@@ -186,7 +171,7 @@ def _images(page: Page, folder: Path) -> Iterator[str]:
 
 
 def _links(page: Page, folder: Path) -> Iterator[str]:
-    ids_in = cache(lambda path: read_page(path.read_text("utf-8")).ids)
+    ids_in = cache(lambda path: Page(path.read_text("utf-8")).ids)
     for link in dict.fromkeys(page.links):
         target, _, anchor = link.partition("#")
         if not target and anchor and unquote(anchor) not in page.ids:
