@@ -53,7 +53,6 @@ class Claim(BaseModel):
     conditions: str
     here: str
     likeness: Literal["high", "medium", "low"]
-    primary: bool = True
     figure: str = ""
     study: str | tuple[str, ...] = ""
     published: str = ""

@@ -10,7 +10,7 @@ counts the usable trials and the reasons of the others.
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -240,24 +240,18 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Count the trials of every cell, usable or not, with the commonest reason.
 
     Columns `by`, which define a cell, trials, used, reason (the most frequent among
-    those left out; missing when none was), label (the most frequent bottleneck among
-    the used ones).
+    those left out; missing when none was).
     """
-    facts = frame[["reason", "label"]].assign(used=passed(frame))
+    facts = frame[["reason"]].assign(used=passed(frame))
     # Series, as pandas takes a list of as many arrays as rows for labels.
     groups = facts.groupby([frame[column] for column in by], sort=False, dropna=False)
     rows = []
     for values, cell in groups:
-        used, why = int(cell["used"].sum()), _most_frequent(cell["reason"])
-        label = _most_frequent(cell.loc[cell["used"], "label"])
-        rows.append((*values, len(cell), used, why, label))
-    table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason", "label"])
-    return table.astype({"reason": "string", "label": "string"})
-
-
-def _most_frequent(values: Iterable) -> str | None:
-    counts = Counter(str(value) for value in values if not pd.isna(value))
-    return counts.most_common(1)[0][0] if counts else None
+        reasons = Counter(cell["reason"].dropna()).most_common(1)
+        why = reasons[0][0] if reasons else None
+        rows.append((*values, len(cell), int(cell["used"].sum()), why))
+    table = pd.DataFrame(rows, columns=[*by, "trials", "used", "reason"])
+    return table.astype({"reason": "string"})
 
 
 # ---- reading -----------------------------------------------------------------

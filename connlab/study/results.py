@@ -7,6 +7,7 @@ Numbers stand in ``cells.csv`` and ``ratios.csv`` beside it. The file is replace
 whole: readers see the old one or the new one.
 """
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -131,15 +132,14 @@ def write(results: Results, folder: Path) -> Path:
     if not results.answer:
         raise ValueError("the answer is empty: a study answers its question")
     results.numbers = [Printed(**number) for number in printed_in(results.texts())]
-    path = folder / FILE
-    try:
-        before = Results.model_validate_json(path.read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        before = None
-    if before and _content(before) == _content(results):
-        return path
-    made_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return write_json(path, {"made_at": made_at, **_content(results)})
+    path, content = folder / FILE, _content(results)
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        if _content(Results.model_validate_json(path.read_text("utf-8"))) == content:
+            return path
+    dated = {"made_at": datetime.now(UTC).isoformat(timespec="milliseconds"), **content}
+    text = json.dumps(dated, ensure_ascii=False, indent=1, allow_nan=False)
+    put(path, f"{text}\n".encode(), flush=True)
+    return path
 
 
 def _content(results: Results) -> dict[str, Any]:
@@ -267,10 +267,3 @@ def _widest(widths: Sequence[Mapping[str, Any]]) -> str:
         f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
         f" (target ±{100 * worst['target']:.3g}%)"
     )
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> Path:
-    """Write a JSON file atomically: readers see the old one or the new one."""
-    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
-    put(path, f"{text}\n".encode(), flush=True)
-    return path
