@@ -89,12 +89,8 @@ def plan(profile: profiles.Profile) -> dict[str, float]:
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Let nobody else make a paper of this project: each would spoil the other."""
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(alone(project_root(), wait=False))
-        except BlockingIOError:
-            text = "another paper is being made here; wait for it"
-            raise RuntimeError(text) from None
+    busy = "another paper is being made here; wait for it"
+    with alone(project_root(), or_else=busy):
         yield
 
 

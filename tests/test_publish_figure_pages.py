@@ -71,7 +71,8 @@ def test_the_page_asks_no_other_host_and_has_a_title(page):
 
 def test_without_data_there_is_no_page(tmp_path):
     (tmp_path / "empty.csv").write_text("")
-    for name in ("none.csv", "empty.csv"):
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
+    for name in ("none.csv", "empty.csv", "ragged.csv"):
         assert not figure_pages.write_values(
             tmp_path / name, tmp_path, title="", alt=""
         )

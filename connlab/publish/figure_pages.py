@@ -6,10 +6,11 @@
 nbconvert turns cells into HTML; its own frames would fetch scripts from other hosts.
 """
 
-import csv
 import re
+from functools import partial
 from pathlib import Path
 
+import pandas as pd
 from markupsafe import Markup
 
 from connlab.publish import fragments
@@ -30,24 +31,22 @@ def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | No
     every row is said once, above the table.
     """
     try:
-        heads, *rows = list(csv.reader(data.read_text("utf-8").splitlines()))
+        table = pd.read_csv(data, dtype=str, keep_default_na=False)
     except (OSError, ValueError):
         return None
-    if "metric" in heads:
-        at, ratio = heads.index("metric"), "against" in heads
-        rows = [[*r[:at], _quantity(r[at], ratio=ratio), *r[at + 1 :]] for r in rows]
-    columns = dict(zip(heads, zip(*rows, strict=True), strict=True)) if rows else {}
-    alike = {k: cells[0] for k, cells in columns.items() if len({*cells}) == 1}
-    alike = alike if len(rows) > 1 else {}
-    shown = [i for i, head in enumerate(heads) if head not in alike]
+    if "metric" in table:
+        label = partial(_quantity, ratio="against" in table)
+        table["metric"] = table["metric"].map(label)
+    alike = [k for k in table if len(table) > 1 and table[k].nunique() == 1]
+    shown = table.drop(columns=alike)
     text = fragments.fill(
         "values.html",
         title=title,
         csv=data.name,
         sentences=[s for s in _SENTENCE.split(alt) if _ELSEWHERE not in s],
-        alike=[(_head(k), _cell(text)[0]) for k, text in alike.items() if text],
-        heads=[_head(heads[i]) for i in shown],
-        rows=[[_cell(row[i]) for i in shown] for row in rows],
+        alike=[(_head(k), _cell(table[k][0])[0]) for k in alike if table[k][0]],
+        heads=map(_head, shown),
+        rows=shown.map(_cell).to_numpy().tolist(),
     )
     return fragments.write(target / f"{data.stem}.html", text)
 

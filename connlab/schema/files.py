@@ -92,14 +92,14 @@ def put(path: Path, data: bytes, *, flush: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def alone(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a folder for a block.
-
-    BlockingIOError where somebody else holds it, and we do not `wait` for it.
-    """
+def alone(folder: Path, *, or_else: str = "") -> Iterator[None]:
+    """Hold the lock of a folder for a block: wait for it, or raise RuntimeError."""
     lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if or_else else 0))
+        except BlockingIOError:
+            raise RuntimeError(or_else) from None
         yield
     finally:
         os.close(lock)
