@@ -62,11 +62,9 @@ def home() -> Path:
     return project_root() / "notebooks"
 
 
-def every(directory: Path | None = None) -> list[Path]:
+def every() -> list[Path]:
     """Return the notebooks (``NN-name.ipynb``) in reading order."""
-    return sorted(
-        p for p in (directory or home()).glob("*.ipynb") if re.match(r"\d+-", p.name)
-    )
+    return sorted(p for p in home().glob("*.ipynb") if re.match(r"\d+-", p.name))
 
 
 def study_of(path: Path) -> str:
@@ -83,17 +81,16 @@ def title_of(path: Path) -> str:
     return study_of(path)
 
 
-def find(nb: str | Path, *, directory: Path | None = None) -> Path:
+def find(nb: str | Path) -> Path:
     """Return a notebook's path.
 
-    `nb` is ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file;
-    numbers and names are looked up in `directory`, else in the project's notebooks.
+    `nb` is ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file.
     NoSuchNotebook lists those there are, the likeliest first.
     """
     word = str(nb)
     if word.endswith(".ipynb") and Path(word).is_file():
         return Path(word).resolve()
-    paths = every(directory)
+    paths = every()
     for path in paths:
         names = {path.name, path.stem, study_of(path)}
         number = path.stem.split("-")[0]
@@ -110,7 +107,6 @@ def run(
     run: str,
     parameters: Mapping[str, Any] | None = None,
     root: Path | str = "runs",
-    directory: Path | None = None,
     kernels: Kernels | None = None,
 ) -> Path:
     """Execute a notebook into ``runs/NAME/STUDY/notebook.ipynb``; return that path.
@@ -120,9 +116,9 @@ def run(
     ``failure.json``, which says in one line why the study has no results. Neither copy
     names this machine's folders.
 
-    `nb` and `directory` are those of `find`. `parameters` are values for the
-    parameters cell, without ``run`` and ``root``. `root` is the directory of runs, seen
-    from the repository. Of `kernels` one is taken, and the next prepared.
+    `nb` is that of `find`. `parameters` are values for the parameters cell, without
+    ``run`` and ``root``. `root` is the directory of runs, seen from the repository. Of
+    `kernels` one is taken, and the next prepared.
 
     Raises NotebookError when a cell failed, Interrupted after SIGINT or SIGTERM, and
     ValueError when there is no such notebook; when a parameter is unknown, of the wrong
@@ -131,7 +127,7 @@ def run(
     """
     from connlab.drive import hosts_asked
 
-    path = find(nb, directory=directory)
+    path = find(nb)
     values = dict(parameters or {})
     for name, instead in _RESERVED.items():
         if name in values:

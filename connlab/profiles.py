@@ -52,22 +52,21 @@ def home() -> Path:
     return notebook.home() / "profiles"
 
 
-def names(directory: Path | None = None) -> list[str]:
+def names() -> list[str]:
     """Return the profiles there are, the shortest to run first."""
     rank = {"smoke": 0, "quick": 1, "full": 2}
-    stems = [p.stem for p in (directory or home()).glob("*.yaml")]
+    stems = [p.stem for p in home().glob("*.yaml")]
     return sorted(stems, key=lambda name: (rank.get(name, 3), name))
 
 
-def load(name: str, *, directory: Path | None = None) -> Profile:
+def load(name: str) -> Profile:
     """Read a profile and check that each notebook in it exists.
 
     ProfileError names the profile or the notebook, and those there are.
     """
-    directory = directory or home()
-    path = directory / f"{name}.yaml"
+    path = home() / f"{name}.yaml"
     if not path.is_file():
-        raise ProfileError(_unknown("profile", name, names(directory)))
+        raise ProfileError(_unknown("profile", name, names()))
     try:
         data = _table(yaml.safe_load(path.read_text("utf-8")), path.name)
     except yaml.YAMLError as error:
@@ -75,7 +74,7 @@ def load(name: str, *, directory: Path | None = None) -> Profile:
     for key in data:
         if key not in _KEYS:
             raise ProfileError(f"{path.name}: {_unknown('key', key, _KEYS)}")
-    stems = [p.stem for p in notebook.every(directory.parent)]
+    stems = [p.stem for p in notebook.every()]
     notebooks, seconds = (
         _table(data.get(key), f"{path.name}: {key}") for key in ("notebooks", "seconds")
     )

@@ -204,12 +204,13 @@ def test_profiles_cost_what_they_promise():
         ("notebooks: {", "bad.yaml"),
     ],
 )
-def test_a_bad_profile_is_named(tmp_path, text, message):
+def test_a_bad_profile_is_named(tmp_path, monkeypatch, text, message):
+    monkeypatch.setattr(notebook, "home", lambda: tmp_path)
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles/bad.yaml").write_text(text)
     (tmp_path / "01-response-time.ipynb").touch()
     with pytest.raises(profiles.ProfileError, match=message):
-        profiles.load("bad", directory=tmp_path / "profiles")
+        profiles.load("bad")
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,10 @@ def write(path: Path, *cells: str) -> Path:
 
 
 @pytest.fixture
-def books(tmp_path) -> Path:
-    """Return a directory with a notebook that works and one that fails."""
+def books(tmp_path, monkeypatch) -> Path:
+    """Let a notebook that works and one that fails be those of the project."""
     folder = tmp_path / "notebooks"
+    monkeypatch.setattr(notebook, "home", lambda: folder)
     write(folder / "01-good-one.ipynb", "import sys\nprint(run, n, sys.executable)")
     write(folder / "02-bad.ipynb", "print('so far')", "# the culprit\n1 / 0")
     return folder
@@ -47,7 +48,7 @@ def books(tmp_path) -> Path:
 @pytest.fixture
 def run(books, tmp_path):
     """Return what runs a notebook of that directory, below the folder of the test."""
-    return partial(notebook.run, run="r", root=tmp_path, directory=books)
+    return partial(notebook.run, run="r", root=tmp_path)
 
 
 def files(folder: Path) -> set[str]:
@@ -68,7 +69,7 @@ def texts(path: Path) -> str:
     "word", ["1", "01", "good-one", "01-good-one", "01-good-one.ipynb"]
 )
 def test_a_number_or_a_name_finds_the_notebook(books, word):
-    assert notebook.find(word, directory=books) == books / "01-good-one.ipynb"
+    assert notebook.find(word) == books / "01-good-one.ipynb"
 
 
 def test_a_path_finds_the_notebook_which_says_its_question(books):
@@ -83,7 +84,7 @@ def test_a_path_finds_the_notebook_which_says_its_question(books):
 )
 def test_an_unknown_word_names_what_there_is(books, word, hint):
     with pytest.raises(notebook.NoSuchNotebook, match=f"{hint}01-good-one, 02-bad"):
-        notebook.find(word, directory=books)
+        notebook.find(word)
 
 
 def test_a_finished_notebook_is_kept_with_its_parameters(
@@ -266,8 +267,8 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell):
     write(tmp_path / "nb/01-long.ipynb", start + report + cell)
     code = (
         "import sys; from connlab import notebook\n"
-        f"try: notebook.run('1', run='r', root={str(tmp_path)!r},"
-        f" directory=notebook.Path({str(tmp_path / 'nb')!r}))\n"
+        f"notebook.home = lambda: notebook.Path({str(tmp_path / 'nb')!r})\n"
+        f"try: notebook.run('1', run='r', root={str(tmp_path)!r})\n"
         "except notebook.Interrupted: sys.exit(130)"
     )
     with subprocess.Popen(
