@@ -151,7 +151,9 @@ def run(
         if partial.exists():
             _keep(partial, failed)
         _write_failure(target, study, str(error))
-        raise NotebookError(f"{path.stem}: {error}; see {_short(failed)}") from None
+        with contextlib.suppress(ValueError):
+            failed = failed.relative_to(Path.cwd())
+        raise NotebookError(f"{path.stem}: {error}; see {failed}") from None
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
         raise
@@ -413,8 +415,3 @@ def _write_failure(folder: Path, study: str, reason: str) -> None:
     failure = {"schema": 1, "study": study, "reason": _pathless(reason)}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _FAILURE).write_text(json.dumps(failure, indent=1) + "\n")
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

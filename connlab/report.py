@@ -183,7 +183,7 @@ class Report:
         """
         _refuse_twice(self._facts.tables, f"tbl-{name}")
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
-        text = frame.map(_cell_text)
+        text = frame.map(lambda v: "—" if pd.isna(v) or v == "" else level(v))
         columns = [
             results.Column(name=str(c), label=head)
             for c, head in zip(frame, heads, strict=True)
@@ -490,7 +490,3 @@ def _bounds(pairs: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
         word = bound({**row, "bound": sides[0] != sides[1]})
         words.append(word if sides[0] else _OPPOSITE[word])
     return words
-
-
-def _cell_text(value: Any) -> str:
-    return "—" if pd.isna(value) or value == "" else level(value)

@@ -103,7 +103,8 @@ def advise(text: str) -> list[tuple[int, str]]:
     registry = CheckRegistry()  # of the whole process
     if not registry.checks:
         registry.register_many(__register__)
-    results = (result.check_result for result in LintFile("", _prose(text)).lint())
+    found = LintFile("", _blanked(text, _HEADING, *_BLANKED)).lint()
+    results = (result.check_result for result in found)
     return [
         (text.count("\n", 0, result.span[0] - 1) + 1, " ".join(result.message.split()))
         for result in results
@@ -111,9 +112,9 @@ def advise(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def _prose(text: str) -> str:
+def _blanked(text: str, *patterns: re.Pattern) -> str:
     """Blank what is no prose, without moving the rest: positions stay valid."""
-    for pattern in (_HEADING, *_BLANKED):
+    for pattern in patterns:
         text = pattern.sub(_blank, text)
     return text
 
@@ -127,9 +128,7 @@ def lint_text(
     one.
     """
     shows_study = bool(re.search(r"_generated/(?!provenance/)", text))
-    bare = text
-    for pattern in _BLANKED[:-1]:
-        bare = pattern.sub(_blank, bare)
+    bare = _blanked(text, *_BLANKED[:-1])
     problems: list[tuple[int, str]] = []
 
     def accept(match: re.Match) -> str:

@@ -46,7 +46,11 @@ def named(text: str, registry: Registry) -> str:
     names = {str(row["name"]) for row in registry}
     if not names:
         return text
-    labels = {_escaped(row.get("label") or ""): row["name"] for row in registry}
+    # as within a line: of a label that begins one, more is escaped
+    labels = {
+        md.escape(f"x {row.get('label') or ''}")[1:].strip(): row["name"]
+        for row in registry
+    }
     calls = {"select", "poll", "epoll"} & names
     name_of = {name: name for name in calls} | {
         label: name for label, name in labels.items() if label not in {"", *names}
@@ -56,11 +60,6 @@ def named(text: str, registry: Registry) -> str:
     choices = "|".join([*map(re.escape, longest), rf"(?<=with )(?:{any_name})"])
     pattern = re.compile(rf"(?<![\w`-])(?:{choices})(?![\w`-]| \(Wine\))")
     return pattern.sub(lambda m: f"`{name_of.get(m[0], m[0])}`", text)
-
-
-def _escaped(label: str) -> str:
-    """Escape a label as within a line; at the begin of one more is escaped."""
-    return md.escape(f"x {label}").removeprefix("x").strip()
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,11 @@ def choose(name: str | None = None) -> Renderer:
 
 def embedded(*, instead: str = "") -> Renderer:
     """Name the renderer that is always there, with the versions of its parts."""
-    title = f"the embedded renderer ({_versions()})"
+    import typst
+
+    pandoc_version = subprocess.check_output([pandoc(), "--version"], text=True)
+    parts = f"{pandoc_version.splitlines()[0]}, Typst {typst.__version__}"
+    title = f"the embedded renderer ({parts})"
     return Renderer("embedded", title, instead=instead)
 
 
@@ -208,10 +212,3 @@ def figure_fonts() -> Path:
     import matplotlib
 
     return Path(matplotlib.get_data_path(), "fonts", "ttf")
-
-
-def _versions() -> str:
-    import typst
-
-    output = subprocess.check_output([pandoc(), "--version"], text=True)
-    return f"{output.splitlines()[0]}, Typst {typst.__version__}"
