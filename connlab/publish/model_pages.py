@@ -19,11 +19,8 @@ from connlab.study.metrics import metric
 
 FOLDER = Path("data") / "models"
 METRICS = (
-    "throughput_rps",
-    "server_cpu_per_request_s",
-    "response_p99_s",
-    "cpu_per_mib_s",
-    "pss_net_bytes",
+    *("throughput_rps", "server_cpu_per_request_s", "response_p99_s"),
+    *("cpu_per_mib_s", "pss_net_bytes"),
 )
 """What is shown of a model, in this order."""
 _ATLAS = "tbl-breaking-points-atlas"

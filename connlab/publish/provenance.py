@@ -245,15 +245,9 @@ _PAIRS: dict[str, Any] = {"widths": (26, 62), "align": "ll"}
 """Layout of a table of two columns."""
 
 _SYSCTLS = (
-    "fs.file-max",
-    "fs.nr_open",
-    "kernel.threads-max",
-    "kernel.pid_max",
-    "vm.max_map_count",
-    "net.core.somaxconn",
-    "net.ipv4.ip_local_port_range",
-    "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_mem",
+    *("fs.file-max", "fs.nr_open", "kernel.threads-max", "kernel.pid_max"),
+    *("vm.max_map_count", "net.core.somaxconn", "net.ipv4.ip_local_port_range"),
+    *("net.ipv4.tcp_congestion_control", "net.ipv4.tcp_mem"),
 )
 
 

@@ -21,15 +21,8 @@ from connlab.study.frames import as_trials, measured_apart
 
 #: the parts, in the order of a bar
 PARTS = (
-    "own code",
-    "entry and exit",
-    "waiting call",
-    "receive",
-    "send",
-    "delivery",
-    "copy",
-    "scheduler",
-    "other",
+    *("own code", "entry and exit", "waiting call", "receive", "send", "delivery"),
+    *("copy", "scheduler", "other"),
 )
 #: the sum of two parts
 SENDING = "send and delivery"
