@@ -213,15 +213,12 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     lists as text: ``-p connections '[1,10]'``.
     """
     adapter = TypeAdapter(eval(parameter.type, _TYPES))
-    try:
-        typed = adapter.validate_python(value, strict=True)
-    except ValidationError as error:
-        if not isinstance(value, str):
-            raise _refusal(parameter, value) from error
-        try:
-            typed = adapter.validate_python(plain(value), strict=True)
-        except ValidationError:
-            raise _refusal(parameter, value) from None
+    for read in [value, plain(value)] if isinstance(value, str) else [value]:
+        with contextlib.suppress(ValidationError):
+            typed = adapter.validate_python(read, strict=True)
+            break
+    else:
+        raise _refusal(parameter, value)
     for item in typed if isinstance(typed, list) else [typed]:
         if not _in_range(parameter, item):
             raise _refusal(parameter, item)
