@@ -163,10 +163,7 @@ class Report:
         )
 
     def table(
-        self,
-        name: str,
-        frame: pd.DataFrame,
-        labels: Mapping[str, str] | None = None,
+        self, name: str, frame: pd.DataFrame, labels: Mapping[str, str] | None = None
     ) -> pd.DataFrame:
         """Keep a table of text; return it to be shown.
 

@@ -97,9 +97,7 @@ def ratios(rows: numbers.Rows, entry: Mapping[str, Any]) -> dict[str, Row]:
 
 
 def with_ratios(
-    entry: Mapping[str, Any],
-    rows: numbers.Rows,
-    references: Mapping[str, numbers.Rows],
+    entry: Mapping[str, Any], rows: numbers.Rows, references: Mapping[str, numbers.Rows]
 ) -> Situation:
     """Return a situation with its ratios, of the first reference where a run has none.
 

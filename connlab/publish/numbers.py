@@ -81,10 +81,7 @@ class Marks:
         return self._set(text, as_html, as_html)
 
     def _set(
-        self,
-        text: str,
-        plain: Callable[[str], str],
-        number: Callable[[str, str], str],
+        self, text: str, plain: Callable[[str], str], number: Callable[[str, str], str]
     ) -> str:
         pieces = self._pattern.split(text)  # every second one is a number
         pieces[::2] = [_between_spaces(plain, piece) for piece in pieces[::2]]
