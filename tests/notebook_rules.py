@@ -43,9 +43,23 @@ def code(name: str) -> dict[str, str]:
     return {c["id"]: "".join(c["source"]) for c in cells if c["cell_type"] == "code"}
 
 
+def begun(name: str) -> dict:
+    """Return what a notebook has before it measures: its parameters and its imports.
+
+    Its run is none that a clone may have.
+    """
+    sources, names = code(name), {}
+    for id_ in ("cell-01", "cell-02"):
+        tree = ast.parse(sources[id_])
+        kept = (ast.AnnAssign, ast.Import, ast.ImportFrom)
+        tree.body = [node for node in tree.body if isinstance(node, kept)]
+        exec(compile(tree, f"{name}:{id_}", "exec"), names)
+    return names | {"run": "none"}
+
+
 def execute(name: str, *ids: str, **names) -> dict:
     """Run some cells of a notebook with what earlier ones made; return all names."""
-    sources = code(name)
+    sources, names = code(name), begun(name) | names
     for id_ in ids:
         exec(compile(sources[id_], f"{name}:{id_}", "exec"), names)
     return names

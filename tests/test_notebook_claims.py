@@ -1,24 +1,18 @@
 """What notebooks claim and answer: nothing that is not known is yes or no."""
 
 import math
-from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import notebook_rules as rules
-import numpy as np
 import pandas as pd
 import pytest
 
 from connlab import notebook
-from connlab.report import Report, number
-from connlab.schema import CLIENT_QUEUE
-from connlab.studies import bounds, why
+from connlab.report import Report
 from connlab.studies import hosts as needs
-from connlab.study import formatting
 from connlab.study.interval import Interval
-from connlab.study.turns import MARGIN
 
 NAN = math.nan
 
@@ -26,13 +20,10 @@ NAN = math.nan
 def said(mark: str, *, of: str = "", **names: Any) -> Mock:
     """Run the one cell that holds a mark, with what earlier cells have named."""
     notebooks = [path.stem for path in notebook.every() if of in path.stem]
-    cells = [code for name in notebooks for code in rules.code(name).values()]
-    (cell,) = [code for code in cells if mark in code]
+    cells = [(name, *cell) for name in notebooks for cell in rules.code(name).items()]
+    ((name, id_),) = [(name, id_) for name, id_, code in cells if mark in code]
     report = Mock(spec=Report)
-    usual = {"np": np, "pd": pd, "number": number, "bounds": bounds}
-    usual |= {"formatting": formatting, "listing": formatting.listing}
-    usual |= {"baseline": "epoll", "run": "r", "root": "runs"}
-    exec(cell, {"report": report, **usual, **names})
+    rules.execute(name, id_, report=report, **names)
     return report
 
 
@@ -53,11 +44,11 @@ def span(lo: float, hi: float, **more: Any) -> pd.DataFrame:
 
 
 def itself(*bounds: float) -> dict[str, Any]:
-    return {"itself": span(*bounds, metric="throughput_rps"), "MARGIN": MARGIN}
+    return {"itself": span(*bounds, metric="throughput_rps")}
 
 
 def pushed(lo: float, hi: float, rows: int = 1) -> dict[str, Any]:
-    return {"waiting": span(lo, hi)[:rows], "CLIENT_QUEUE": CLIENT_QUEUE}
+    return {"waiting": span(lo, hi)[:rows]}
 
 
 def delayed(lo: float, hi: float, verdict: str = "lower") -> dict[str, Any]:
@@ -69,7 +60,7 @@ def delayed(lo: float, hi: float, verdict: str = "lower") -> dict[str, Any]:
 def best_pool(compared: bool | None, lo: float | None = None) -> dict[str, Any]:
     reached = Interval(1.0, lo, 1.0, 5, 0.95, "t")
     best = SimpleNamespace(reached=reached, compared=compared)
-    return {"best": None if compared is None else best, "asdict": asdict}
+    return {"best": None if compared is None else best}
 
 
 def computing(lo: float, hi: float) -> dict[str, Any]:
@@ -102,7 +93,7 @@ def given_again(*kinds: str) -> dict[str, Any]:
 
 def told(from_models: list[float], of_kind: list[float]) -> dict[str, Any]:
     table = pd.DataFrame({"from_models": from_models, "of_kind": of_kind}, dtype=float)
-    return {"told": table.assign(value=1.0, from_kinds=1.0, from_loads=1.0), "why": why}
+    return {"told": table.assign(value=1.0, from_kinds=1.0, from_loads=1.0)}
 
 
 def threads(*counts: int | None) -> dict[str, Any]:
@@ -182,7 +173,7 @@ def test_a_claim_is_told_only_where_it_is_known(claim, names, holds):
 def test_many_wait_as_long_in_turns_only_where_that_is_known(rows, lo, hi, holds):
     waits = pd.DataFrame({"lo": [lo], "hi": [hi]}).head(rows)
     report, cells = Mock(spec=Report), ("cell-33", "cell-35-3")
-    names = {"MARGIN": MARGIN, "ratio_apart": waits.iloc[:0], "wait_apart": waits}
+    names = {"ratio_apart": waits.iloc[:0], "wait_apart": waits}
     rules.execute("00-the-machine", *cells, report=report, **names)
     claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}
     assert claims == {"many-agree": None, "many-wait": holds if rows else None}
@@ -267,10 +258,7 @@ def test_a_claim_about_epoll_is_not_checked_against_another_baseline(name, basel
         pairs=made,
         baseline=baseline,
         share=["model", "connections", "active"],
-        idle=[0, 900],
-        active=100,
         at=50,
-        pd=pd,
         **names,
     )
     checked = [c.args[1] for c in report.claim.mock_calls]
@@ -287,7 +275,7 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     names = dict.fromkeys(["turns", "spent"]) | {"ratios": Mock(), "figures": Mock()}
     throughput = growth.assign(bound=False)
     names |= {"growth": growth, "throughput": throughput, "kept": ["pool"]}
-    names |= {"fewest": fewest, "itself": "", "names": {}, "bounds": bounds}
+    names |= {"fewest": fewest, "itself": "", "names": {}}
     told = ["cell-12", "cell-13", "cell-13-1"]
     rules.execute("08-cores", *told, report=report, **names)
     claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}

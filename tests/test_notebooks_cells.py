@@ -7,15 +7,9 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
-from connlab.intervals import centre, intervals, ratios
-from connlab.report import Report, number, text_table
-from connlab.studies import bounds, doubts, load, why
-from connlab.study import formatting
-from connlab.study.formatting import listing
-from connlab.study.frames import GATES, counted
+from connlab.report import Report
+from connlab.studies import load, why
 
 SPENT = "server_cpu_per_request_s"
 
@@ -28,11 +22,7 @@ def cells(tmp_path):
     report.answer("no answer of these cells")
 
     def execute(name: str, *ids: str, **names) -> tuple[dict, dict]:
-        usual = {"pd": pd, "np": np, "number": number, "bounds": bounds}
-        usual |= {"ratios": ratios, "intervals": intervals, "listing": listing}
-        usual |= {"baseline": "epoll", "spent": SPENT, "run": "r", "root": "runs"}
-        usual |= {"formatting": formatting}
-        made = rules.execute(name, *ids, report=report, **usual | names)
+        made = rules.execute(name, *ids, **{"report": report, "spent": SPENT} | names)
         report.write()
         return made, json.loads((tmp_path / "r/made/results.json").read_text())
 
@@ -66,9 +56,6 @@ def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
         measured=every[every["active"] == 100],
         shares=crowd,
         share=["model", "connections", "active"],
-        idle=[0, 900, 5000],
-        active=100,
-        talking=[1, 10, 100, 1000],
     )
     against, turns = made["against"], made["turns"]
     assert len(against) == 6  # two models, three numbers of idle connections
@@ -89,7 +76,6 @@ def test_likeness_has_to_be_shown(cells, spread, holds):
         measured=every.assign(idle=0),
         shares=every.iloc[:0],
         idle=[0],
-        active=100,
     )
     assert results["claims"]["no-difference"]["holds"] is holds
 
@@ -103,8 +89,6 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
         "10-intervals",
         "cell-17",
         twins=twins,
-        duration=1,
-        seed=1,
         drive=SimpleNamespace(sweep=lambda *_, **__: None),
         study=SimpleNamespace(load=lambda *_, **__: frame.assign(throughput_rps=1.0)),
         share=lambda hits: {"n": len(hits)},
@@ -121,7 +105,6 @@ def held_against_a_queue(cells, frame: pd.DataFrame) -> dict:
         "cell-23",
         under=frame.assign(ok=True, label=None, reason=None),
         where=["work", "connections"],
-        load=load,
         low=0.1,
     )
     return made
@@ -194,7 +177,6 @@ def test_where_a_server_is_overloaded_its_knee_lies_before(cells):
         under=frame.assign(overloaded=frame["p99_s"].isna()),
         tail="p99_s",
         cell=["model", "work", "connections"],
-        load=load,
         names={"epoll": "b", "thread": "c", "poll": "a"},
     )
     (table,) = results["tables"]
@@ -217,10 +199,9 @@ def overload(kept: dict[str, tuple[float, bool]]) -> dict:
     frame["fairness_jain"] = 1 / (1 + 1 / 4) + (frame["block"] - 2) / 1e4
     frame["window_requests"] = 4 * 50
     cell = ["model", "work", "connections"]
-    about = {"opened": frame, "alone": frame.assign(throughput_rps=1e4), "load": load}
+    about = {"opened": frame, "alone": frame.assign(throughput_rps=1e4)}
     about |= {"cell": cell, "at": [*cell, "load"], "within": [*cell[1:], "load"]}
-    about |= {"names": {m: m.upper() for m in kept}, "centre": centre}
-    return about | {"text_table": text_table}
+    return about | {"names": {m: m.upper() for m in kept}}
 
 
 def test_a_server_that_keeps_up_is_not_overloaded(cells):
@@ -291,10 +272,8 @@ def test_what_several_processes_carried(cells, many, levels, said):
 )
 def test_models_that_broke_are_counted(cells, models, said):
     found = pd.DataFrame({"name": models, "broke": 9, "predicted": 8, "carried": 7})
-    names = {"counted": formatting.counted, "plain": formatting.plain}
-    _, results = cells(
-        "02-breaking-points", "cell-14", found=found.assign(agrees=True), **names
-    )
+    found = found.assign(agrees=True)
+    _, results = cells("02-breaking-points", "cell-14", found=found)
     assert said in results["findings"][0]
 
 
@@ -325,7 +304,6 @@ def test_a_cell_that_foretells_itself_does_not_count(cells):
         "7f384dd9",
         told=told.assign(told=[1.0, 0.5]),
         alone=pd.DataFrame({"connections": [50], "cost": "a", "cost_s": 1.0}),
-        centre=centre,
         hits={},
         over_measured=lambda rows, way: rows[["lo", "hi"]].rdiv(rows[way], axis=0),
         why=SimpleNamespace(foretold=lambda rows, _: rows[["told"]], near=why.near),
@@ -366,15 +344,8 @@ def test_trials_that_lost_connections_are_counted_for_each_web_server(cells):
     pages.loc[lost, "ok"] = False
     pages["reason"] = pd.Series("connections lost", pages.index).where(lost)
     pages = pages.assign(throughput_rps=9.0, response_p99_s=0.1, carried=False)
-    made, _ = cells(
-        "13-runtimes",
-        "cell-32",
-        measured=pages.astype({"reason": "string"}),
-        spent=SPENT,
-        GATES=GATES,
-        counted=counted,
-        text_table=text_table,
-    )
+    pages = pages.astype({"reason": "string"})
+    made, _ = cells("13-runtimes", "cell-32", measured=pages)
     found = made["kinds"].pivot(index="model", columns="metric", values="value")
     kinds = ["trials_tried", "trials_usable", "trials_lost"]
     assert found.loc["thread", kinds].tolist() == [5, 3, 2]
@@ -386,14 +357,8 @@ def test_a_study_whose_rate_the_client_sets_is_named_and_not_tested(cells, given
     frame = trials([{}]).assign(throughput_rps=50.0, byte_rate=given)
     frame["throughput_rps"] += frame["block"] % 3
     frame["started_at"] = frame["key"].str.zfill(3)
-    _, results = cells(
-        "09-doubts",
-        "cell-13",
-        others=[SimpleNamespace(name="bulk", trials=frame)],
-        doubts=doubts,
-        stats=stats,
-        multipletests=multipletests,
-    )
+    others = [SimpleNamespace(name="bulk", trials=frame)]
+    _, results = cells("09-doubts", "cell-13", others=others)
     (table,) = results["tables"]
     assert [row[0] for row in table["rows"]] == ([] if given else ["bulk"])
     assert ["bulk" in note for note in results["notes"]] == ([True] if given else [])

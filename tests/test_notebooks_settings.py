@@ -7,17 +7,11 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import notebook_rules as rules
-import numpy as np
 import pandas as pd
 import pytest
-import seaborn as sns
 
-from connlab import parameters
 from connlab.drive import grid as sweeps
-from connlab.intervals import centre, intervals, t95
-from connlab.report import Report, number, text_table
-from connlab.studies import bounds, pools
-from connlab.study import calibration
+from connlab.report import Report
 
 
 @pytest.fixture
@@ -26,6 +20,10 @@ def report(tmp_path: Path) -> Report:
     report = Report.without_trials("m", **about)
     report.answer("no answer of these cells")
     return report
+
+
+def written(report: Report) -> dict:
+    return json.loads(report.write().read_text())
 
 
 def grids(name: str, *ids: str, **names) -> list[dict]:
@@ -38,6 +36,12 @@ def grids(name: str, *ids: str, **names) -> list[dict]:
     factors = [dict(grid) for c in sweep.mock_calls for grid in c.kwargs["factors"]]
     assert all(len(levels) for grid in factors for levels in grid.values())
     return factors
+
+
+def nobody(*columns: str, **types: type) -> pd.DataFrame:
+    """Return trials of which there is none."""
+    columns += (*types, "block", "repeat", "ok", "label", "reason")
+    return pd.DataFrame(columns=columns).astype({"ok": bool, **types})
 
 
 @pytest.mark.parametrize(
@@ -55,33 +59,25 @@ def grids(name: str, *ids: str, **names) -> list[dict]:
 def test_a_list_that_may_not_be_empty_is_left_to_the_sweep_to_refuse(
     name, cells, empty
 ):
-    declared = parameters.parse(rules.code(name)["cell-01"]).values()
-    names = {p.name: p.default for p in declared} | {empty: []}
     sweep = Mock(side_effect=lambda *_, factors, **__: sweeps.cells(factors, {}, {}))
     drive = Mock(sweep=sweep, models=list, core_count=lambda: 2)
     drive.all_served = lambda _, models, n: (
         [{"model": models, "connections": n}] * len(n)
     )
-    names |= {"models": ["x"], "drive": drive}
     with pytest.raises(ValueError, match="name one at least"):
-        rules.execute(name, *cells, **names)
+        rules.execute(name, *cells, drive=drive, models=["x"], **{empty: []})
 
 
 def test_clients_stand_somewhere():
     with pytest.raises(ValueError, match="hosts: none; name one at least"):
-        rules.execute("14-hosts", "cell-04", hosts=[], places=Mock())
-
-
-GENERAL = dict.fromkeys(("run", "root", "max_trials", "target", "seed", "budget"))
-GENERAL |= {"trials": 1, "duration": 0.1, "warmup": 0, "baseline": "epoll", "size": 9}
+        rules.execute("14-hosts", "cell-04", hosts=[])
 
 
 @pytest.mark.parametrize(("kept", "count"), [([], 1), ([5], 2)])
 def test_a_guestbook_without_kept_connections_is_measured(kept, count):
     place = contextlib.nullcontext(SimpleNamespace(address="here"))
     redis = Mock(serving=lambda **_: place)
-    names = GENERAL | {"models": [], "connections": [3], "kept": kept, "workers": 0}
-    names |= {"remarks": 0, "redis": redis}
+    names = {"kept": kept, "redis": redis}
     assert len(grids("04-guestbook", "cell-04", "cell-06", **names)) == count
 
 
@@ -90,58 +86,43 @@ def test_a_guestbook_without_kept_connections_is_measured(kept, count):
     [([5, 50], [10], 2), ([5], [10], 1), ([5], [], 1), ([], [1], 1)],
 )
 def test_a_crowd_of_which_nobody_can_talk_is_left_out(crowds, talking, count):
-    names = GENERAL | {"models": ["epoll"], "idle": [0], "active": 1, "sharing": []}
-    names |= {"crowds": crowds, "talking": talking}
+    names = {"models": ["epoll"], "crowds": crowds, "talking": talking}
     assert len(grids("06-idle", "cell-04", **names)) == count
 
 
 def test_no_crowd_draws_no_figure(report):
-    empty = {"model": "string", "family": "string", "ok": bool, "cost_us": float}
-    empty |= {"connections": int, "active": int}
-    shares = pd.DataFrame({n: pd.Series([], dtype=kind) for n, kind in empty.items()})
-    shares = shares.assign(spent=1.0, block=0, repeat=0, label=None, reason=None)
+    types = {"cost_us": float, "connections": int, "active": int}
+    shares = nobody("family", model="string", **types).assign(spent=1.0)
+    names = {"shares": shares, "spent": "spent", "report": report, "baseline": "poll"}
     figures = Mock(palette=lambda _: {})
-    names = {"shares": shares, "spent": "spent", "figures": figures, "curves": {}}
-    names |= {"report": report, "intervals": intervals, "sns": sns, "np": np, "pd": pd}
-    rules.execute("06-idle", "cell-62", "cell-66", baseline="poll", **names)
-    assert not json.loads(report.write().read_text())["figures"]
+    rules.execute(
+        "06-idle", "cell-62", "cell-66", figures=figures, curves={}, **names
+    )
+    assert not written(report)["figures"]
 
 
 @pytest.mark.parametrize("other", ["thread", "none", "epoll"])
 def test_turns_of_two_servers_are_measured_where_there_are_two(other):
-    names = GENERAL | {"model": "epoll", "other": other, "connections": 1, "crowd": 2}
-    names |= {"many": 3, "known_ms": 5.0, "extra_ns": 1, "slow_ns": 1, "slices": [5]}
-    names |= {"rounds": 1, "window": 0.1}
-    made = grids("00-the-machine", "cell-06", "cell-07", **names)
+    made = grids("00-the-machine", "cell-06", "cell-07", other=other)
     arms = {arm for grid in made for arm in grid["arm"]}
     assert ({"turns", "many"} <= arms) == (other == "thread")
     assert {"A", "B", "delayed"} <= arms
 
 
 def test_a_study_of_pools_may_leave_out_sizes_and_queues(report):
-    columns = ["part", "workers", "busy_workers", "throughput_rps", "response_mean_s"]
-    columns += ["block", "repeat", "ok", "label", "reason", "think"]
-    nobody = pd.DataFrame(columns=columns).astype({"ok": bool, "workers": int})
-    used = {"np": np, "pd": pd, "sns": sns, "intervals": intervals, "centre": centre}
-    used |= {"t95": t95, "text_table": text_table, "bounds": bounds, "report": report}
+    steady = nobody(
+        *("part", "busy_workers", "throughput_rps", "response_mean_s", "think"),
+        workers=int,
+    )
     rules.execute(
         "03-pools",
         *("cell-46", "cell-47", "cell-53", "cell-54", "cell-55"),
-        asdict=vars,
-        finite_source=pools.finite_source,
-        figures=Mock(),
-        steady=nobody,
-        measured=nobody,
-        best=None,
-        sizes=[],
-        spinning=[],
-        loads=[],
-        thinking={},
-        think_ms={},
+        **dict.fromkeys(("sizes", "spinning", "loads"), []),
         **dict.fromkeys(("users", "servers", "service_ms"), 4),
-        **used,
+        **{"steady": steady, "measured": steady, "best": None},
+        **{"thinking": {}, "think_ms": {}, "report": report},
     )
-    facts = json.loads(report.write().read_text())
+    facts = written(report)
     assert facts["figures"] == []
     assert facts["claims"]["follows-mmc"]["holds"] is None
 
@@ -150,27 +131,24 @@ def test_a_study_of_pools_may_leave_out_sizes_and_queues(report):
     "given", [{"most": 4}, {"trials": []}, {"cvs": []}, {"trials": [200, 300]}]
 )
 def test_simulated_sweeps_that_cannot_be_refused_say_what_is_allowed(given):
-    cells = rules.code("10-intervals")
-    declared = parameters.parse(cells["cell-01"])
-    values = {name: p.default for name, p in declared.items()} | given
+    declared = rules.code("10-intervals")["cell-01"]
     with pytest.raises(ValueError, match=r"most \d+; allowed: "):
-        rules.execute("10-intervals", "cell-02", In=[cells["cell-01"]], **values)
+        rules.execute("10-intervals", "cell-02", In=[declared], **given)
 
 
 @pytest.mark.parametrize(
     ("asked", "at", "count"), [(["poll"], [1], 3), ([], [1], 2), (["poll"], [], 2)]
 )
 def test_nobody_has_to_be_asked_by_two_clients(asked, at, count):
-    names = GENERAL | {"connections": 1, "rate": 10.0, "stall": 9.0, "models": ["x"]}
-    assert len(grids("09-doubts", "cell-04", asked=asked, at=at, **names)) == count
+    assert len(grids("09-doubts", "cell-04", asked=asked, at=at)) == count
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(1.0, True), (0.1, False)])
 def test_a_stall_of_the_whole_window_has_no_known_percentile(seconds, known):
     row = {"loop": "open", "stall": 200.0, "metric": "response_p99_s"}
     p99, report = pd.DataFrame([row | {"lo": 0.189, "hi": 0.191}]), Mock(spec=Report)
-    names = {"bounds": bounds, "p99": p99, "report": report}
-    rules.execute("09-doubts", "cell-19", duration=seconds, stall=200, **names)
+    names = {"p99": p99, "report": report, "stall": 200}
+    rules.execute("09-doubts", "cell-19", duration=seconds, **names)
     assert (report.claim.call_args.args[1] is not None) == known
 
 
@@ -179,43 +157,30 @@ def test_a_ceiling_that_no_trial_found_has_no_line(report):
     costs = pd.DataFrame([row | {"metric": "round_trip", "value": 2.0}])
     nothing = dict.fromkeys(("value", "lo", "hi"), float("nan")) | {"n": 0}
     ceiling = costs.assign(metric="ceiling_rps", unit="requests/s", **nothing)
-    names = {"pd": pd, "number": number, "calibration": calibration}
-    rules.execute(
-        "00-the-machine",
-        "cell-17",
-        costs=costs,
-        ceiling=ceiling,
-        report=report,
-        **names,
-    )
-    (table,) = json.loads(report.write().read_text())["tables"]
+    names = {"costs": costs, "ceiling": ceiling, "report": report}
+    rules.execute("00-the-machine", "cell-17", **names)
+    (table,) = written(report)["tables"]
     assert len(table["rows"]) == 1
 
 
 def test_an_allowance_that_no_trial_used_draws_no_figure(report):
     measured = pd.DataFrame({"share": [float("nan")], "connections": [1]})
-    names = {"sns": sns, "curves": {}, "figures": Mock(), "kept_up": None}
-    limited = pd.Series([True])
-    rules.execute(
-        "05-bulk", "cell-27", measured=measured, limited=limited, report=report, **names
-    )
-    assert not json.loads(report.write().read_text())["figures"]
+    names = {"measured": measured, "limited": pd.Series([True]), "report": report}
+    rules.execute("05-bulk", "cell-27", curves={}, kept_up=None, **names)
+    assert not written(report)["figures"]
 
 
 def test_a_study_of_workers_without_a_usable_trial_of_a_part_draws_no_figure(report):
-    columns = ["model", "workers", "throughput_rps", "busiest_worker", "fairness_jain"]
-    columns += ["longest_wait_s", "requests_per_connection", "block", "repeat"]
-    nobody = pd.DataFrame(columns=[*columns, "ok", "label", "reason"])
-    nobody = nobody.astype({"ok": bool, "workers": int, "requests_per_connection": int})
-    names = {"pd": pd, "sns": sns, "intervals": intervals, "names": {}, "style": {}}
-    for frame in ("named", "turns", "stays"):
-        names[frame] = nobody
+    columns = ("model", "throughput_rps", "busiest_worker", "fairness_jain")
+    types = {"workers": int, "requests_per_connection": int}
+    frame = nobody(*columns, "longest_wait_s", **types)
+    names = dict.fromkeys(("named", "turns", "stays"), frame) | {"report": report}
     cells = ("cell-09", "cell-21", "cell-24")
-    rules.execute("08-cores", *cells, report=report, figures=Mock(), **names)
-    assert not json.loads(report.write().read_text())["figures"]
+    rules.execute("08-cores", *cells, names={}, style={}, **names)
+    assert not written(report)["figures"]
 
 
 def test_nobody_says_who_was_the_bottleneck_of_no_trial(report):
     used = pd.DataFrame({"label": pd.Series([], dtype="string")})
     rules.execute("05-bulk", "cell-32", used=used, size=1, report=report)
-    assert not json.loads(report.write().read_text())["findings"]
+    assert not written(report)["findings"]

@@ -9,8 +9,6 @@ import pandas as pd
 import pytest
 
 from connlab.report import Report
-from connlab.studies.comparable import comparable
-from connlab.study.frames import counted
 
 SPENT = "server_cpu_per_request_s"
 
@@ -47,7 +45,6 @@ def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
         every=every,
         shares=every[share],
         share=share,
-        talking=[1, 10, 100, 1000, 10000],
     )
     few, whole = (call.args[1] for call in report.claim.mock_calls)
     assert few.index.tolist() == [1]
@@ -56,14 +53,8 @@ def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
 
 def bulk(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials of the bulk study with what its notebook derives."""
-    names = rules.execute(
-        "05-bulk",
-        "cell-07",
-        **{"pd": pd, "np": np, "comparable": comparable, "counted": counted},
-        **{"run": "r", "root": "runs", "accept": []},
-        study=SimpleNamespace(load=lambda *_, **__: trials),
-    )
-    return names["measured"]
+    study = SimpleNamespace(load=lambda *_, **__: trials)
+    return rules.execute("05-bulk", "cell-07", study=study)["measured"]
 
 
 def test_a_mib_costs_what_its_requests_cost():
@@ -92,7 +83,7 @@ def test_costs_of_bulk_are_compared_round_by_round():
         report=report,
         ratios=compare,
         figures=Mock(),
-        **{"unlimited": None, "spent": SPENT, "baseline": "epoll", "forest": {}},
+        **{"unlimited": None, "spent": SPENT, "forest": {}},
     )
     assert compare.call_args.args[1] == SPENT
     assert names["costs"]["metric"].tolist() == ["cpu_per_mib_s"]
@@ -108,9 +99,6 @@ def test_a_study_of_idle_connections_leaves_out_who_was_measured_alone():
     said: list[str] = []
     names = rules.execute(
         *("06-idle", "cell-60"),
-        **{"pd": pd, "np": np, "comparable": comparable, "counted": counted},
-        **{"run": "r", "root": "runs", "accept": [], "seed": 1, "active": 100},
-        **{"idle": [0, 5000], "crowds": [1000], "talking": [1]},
         study=SimpleNamespace(load=lambda *_, **__: frame),
         Report=lambda *_, **__: SimpleNamespace(note=said.append),
         left_out=lambda *_: iter(["alone"]),
