@@ -1,6 +1,5 @@
 """Servers that take turns, with clients on other hosts: a lab of a server and two."""
 
-import functools
 import json
 import resource
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, connlab, wait_for
+from conftest import ROOT, connlab
 
 from connlab import drive, study
 from connlab.drive import (
@@ -28,7 +27,7 @@ from connlab.hosts.carrier import Engine
 from connlab.hosts.remote import RemoteHosts
 from connlab.intervals import ratios
 from tests.drive_fakes import measure, rows
-from tests.drive_fakes import running as programs_of
+from tests.labs import all_running, until, up
 
 pytestmark = [
     pytest.mark.long,
@@ -49,24 +48,14 @@ def _overlook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def hosts_lab(tmp_path_factory) -> Iterator[lab.Lab]:
-    hosts_lab = lab.Lab(tmp_path_factory.mktemp("turns") / "lab", NUMBER)
-    hosts_lab.up(3, owned=True)
-    yield hosts_lab
-    hosts_lab.down()
+    with up(tmp_path_factory.mktemp("turns") / "lab", NUMBER) as hosts_lab:
+        yield hosts_lab
 
 
 @pytest.fixture(scope="module")
 def engine(hosts_lab) -> Iterator[Engine]:
     with Engine(roster.load(hosts_lab.roster)) as connected:
         yield connected
-
-
-def running(hosts_lab: lab.Lab) -> list[str]:
-    spaces = map(hosts_lab.space, (1, 2, 3))
-    return [name for space in spaces for name in programs_of(space)]
-
-
-until = functools.partial(wait_for, seconds=30, every_s=0.05)
 
 
 def location(engine: Engine, count: int) -> RemoteHosts:
@@ -186,9 +175,7 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
 
 def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
     """The server's host allows few tasks, one of a client few descriptors."""
-    few = lab.Lab(tmp_path / "lab", FEW)
-    few.up(3, owned=True)
-    try:
+    with up(tmp_path / "lab", FEW) as few:
         pids = {name: process.pid for name, process in few.processes.items()}
         resource.prlimit(pids["h1"], resource.RLIMIT_NPROC, (2_000, 2_000))
         resource.prlimit(pids["h3"], resource.RLIMIT_NOFILE, (300, 300))
@@ -211,8 +198,6 @@ def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
             assert [row["failure"] for row in rows(tmp_path / "many")] == [None] * 4
             beside = [row["turns"]["beside"] for row in rows(tmp_path / "many")]
             assert beside == [2] * 4
-    finally:
-        few.down()
 
 
 def compared(hosts_lab: lab.Lab, *words: str) -> subprocess.CompletedProcess:
@@ -238,7 +223,7 @@ def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):
     for row in document["each_set"]:
         assert 0 < row["client_busy"] <= 1.1
         assert row["client"] > 1e-7
-    assert not running(hosts_lab)
+    assert not all_running(hosts_lab)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +262,7 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
     options["location"] = location(engine, 2)
 
     def kill() -> None:
-        until(lambda: len(running(hosts_lab)) == 5)
+        until(lambda: len(all_running(hosts_lab)) == 5)
         hosts_lab.processes["h3"].kill()
 
     threading.Thread(target=kill, daemon=True).start()
@@ -286,7 +271,7 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
     assert [row["failure"]["kind"] for row in trials] == ["host-lost"] * 2
     assert "h3" in trials[0]["failure"]["reason"]
     assert report.failed == 2
-    until(lambda: not running(hosts_lab))
+    until(lambda: not all_running(hosts_lab))
     hosts_lab.start_worker(3)
     until(lambda: "h3" in engine.workers())
     assert drive.sweep("again", duration=0.3, trials=1, **options).failed == 0

@@ -80,6 +80,7 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
         assert checked.returncode == 0, checked.stdout + checked.stderr
         done = connlab("hosts", "trial", place, "--connections", 4)
         assert done.returncode == 0, done.stderr
+        assert [text.split(":")[0] for text in done.stdout.splitlines()] == ["all", "2"]
         started.terminate()
         assert started.wait(20) == 0
     targets = sorted((place.parent / "ssh.log").read_text().split())
