@@ -5,7 +5,7 @@ from conftest import ROOT
 
 from connlab.publish import models
 
-SOURCES = ROOT / "src_c" / "models"
+SOURCES = sorted((ROOT / "src_c").glob("**/models/*.c"))
 
 TEXT = """/* made.c -- a model of a test.
  *
@@ -33,9 +33,11 @@ def test_without_an_arrow_there_is_no_loop(text):
     assert models.header(text).arrows == ()
 
 
-@pytest.mark.parametrize("path", sorted(SOURCES.glob("*.c")), ids=lambda p: p.stem)
-def test_every_model_of_the_server_explains_itself(path):
-    header = models.header(path.read_text())
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: f"{p.parts[-3]}-{p.stem}")
+def test_every_model_explains_itself(path):
+    text = path.read_text()
+    assert text.startswith(f"/* {path.name} -- ")
+    header = models.header(text)
     assert {"Good", "Bad", "Look", "Needs", "Try"} <= set(header.parts)
     assert header.arrows
     assert all(len(line) <= 74 for line in header.arrows)

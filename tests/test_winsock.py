@@ -13,7 +13,6 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 from conftest import ROOT, make, session_of_its_own
@@ -197,11 +196,3 @@ def test_a_sweep_measures_it_with_what_it_counted(environ, tmp_path):
     version = subprocess.check_output(["wine", "--version"], text=True).strip()
     facts = [json.loads(line) for line in (tmp_path / "t/try/trials.jsonl").open()]
     assert {fact["server"]["model"]["version"] for fact in facts} == {version}
-
-
-def test_every_source_of_the_models_opens_with_its_loop():
-    for source in Path(ROOT, "src_c", "winsock", "models").glob("*.c"):
-        opening = source.read_text().split("*/")[0]
-        assert opening.startswith(f"/* {source.name} -- ")
-        for word in ("->", "Good:", "Bad:", "Look:", "Needs:", "Try:"):
-            assert word in opening, (source.name, word)
