@@ -1,22 +1,18 @@
 """connlab.judge: what it says of servers that misbehave on purpose, and of others."""
 
-import contextlib
 import functools
 import json
-import math
 import os
 import re
-import shutil
 import socket
 import threading
 import time
 
 import pytest
-from conftest import ROOT
 
 from connlab import __main__ as command
-from connlab.compare import comparison, measure, plan
-from connlab.drive import interrupt, running, turns
+from connlab.compare import measure, plan
+from connlab.drive import running, turns
 from connlab.judge import calls, cases, contest, conversations, crowds, hints, page
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, _labels, judge
@@ -453,19 +449,3 @@ def test_a_contest_has_a_ratio_for_each_server():
     assert 0.5 < ratio["value"] < 2
     assert ratio["lo"] <= ratio["value"] <= ratio["hi"]
     assert result.levels["lessons/epoll"]["p99"]["value"] > 0
-
-
-@pytest.mark.long
-@pytest.mark.serial
-def test_the_same_binary_under_two_names_is_no_different(tmp_path):
-    names = [tmp_path / "one", tmp_path / "other"]
-    for name in names:
-        shutil.copy(ROOT / "build" / "lessons" / "epoll", name)
-    lines = [f"{name} {{port}}" for name in names]
-    compare_plan = plan.make_plan(lines, connections=10, until=0.02, budget_s=20.0)
-    with interrupt.noted(), contextlib.closing(measure.sets(compare_plan)) as sets:
-        result = comparison.compare(compare_plan, sets, show=lambda result: None)
-    ratio = comparison.document(result)["ratios"]["cpu"][lines[1]]
-    centre, reach = math.log(ratio["value"]), math.log(ratio["hi"] / ratio["lo"]) / 2
-    # 95 % intervals miss once in twenty; three of their half-widths, far more rarely
-    assert abs(centre) < max(3 * reach, math.log(1.03)), ratio
