@@ -75,22 +75,27 @@ def trial(
     samples = {"window_s": 1.0, "cpu_user_s": 0.2}
     samples |= {"cpu_system_s": 0.7 + 0.01 * rng.random()}
     samples |= {"pss_bytes": 1_000_000 + 900 * alive, "pss_baseline_bytes": 1_000_000}
+    samples |= {"other_cpu_s": 0.01, "steal_s": 0.0, "listen_overflows": 0}
     server = {
-        "model": {"name": model, "family": family, "label": label},
+        "model": {"name": model, "family": family, "label": label}
+        | {"concurrent": True, "workers": "none"},
         "stats": stats | {"refused_total": refused, "requests": requests},
         "samples": samples | {"threads_max": alive + 1 if model == "thread" else 1},
     }
     counted = {"asked": connections, "attempted": connections, "established": alive}
     window = {"warmup_s": 0.1, "seconds": 1.0, "requests": requests}
     client = {
-        "loop": "closed",
+        **dict.fromkeys(("arrivals", "offered_rps")),
+        **{"loop": "closed", "active": connections, "think_s": 0},
+        **{"threads": 1, "processes": 1, "limits": {"descriptors": 0, "ports": 0}},
         "connections": counted | {"refused": refused, "failed": 0, "surviving": alive},
         "window": window | {"bytes": requests * 15, "throughput_rps": rate},
         "response": latency(response, requests, rng),
         "service": latency(response, requests, rng),
         "connect": latency(alone * 2, connections, rng),
-        "errors": {"reset": 0, "closed": refused},
-        "self": {"cpu_user_s": 0.2, "cpu_system_s": 0.6, "cpu_share": 0.8},
+        "errors": {"reset": 0, "closed": refused, "mismatch": 0, "status": 0},
+        "self": {"cpu_user_s": 0.2, "cpu_system_s": 0.6, "cpu_share": 0.8}
+        | {"spin_share": 0.1, "waiting_share": 0.1},
         "stop": "duration",
     }
     steps = [int(rate / 10 * (1 + 0.05 * z)) for z in rng.standard_normal(11)]

@@ -4,6 +4,7 @@ import copy
 import functools
 
 import pytest
+import study_made as made
 
 from connlab import schema
 from connlab.drive import gates
@@ -11,47 +12,11 @@ from connlab.drive import gates
 
 def closed(**changes) -> dict:
     """Return a good trial of a closed loop: X = 10 000/s, R = 10 ms, N = 100."""
-    trial = {
-        "factors": {"model": "epoll", "connections": 100},
-        "cores": {"server": [0], "client": [1], "shared": False},
-        "server": {
-            "model": {"concurrent": True, "workers": "none"},
-            "stats": {"refused": {"descriptors": 0, "threads": 0}},
-            "samples": {
-                "window_s": 1.0,
-                "cpu_user_s": 0.1,
-                "cpu_system_s": 0.4,
-                "threads_max": 1,
-                "other_cpu_s": 0.01,
-                "steal_s": 0.0,
-                "listen_overflows": 0,
-            },
-        },
-        "client": {
-            "loop": "closed",
-            "stop": "duration",
-            "arrivals": None,
-            "offered_rps": None,
-            "active": 100,
-            "threads": 1,
-            "processes": 1,
-            "think_s": 0,
-            "connections": {"asked": 100, "established": 100, "surviving": 100},
-            "limits": {"descriptors": 0, "ports": 0},
-            "errors": {"mismatch": 0, "status": 0},
-            "window": {"warmup_s": 0.1, "seconds": 1.0, "throughput_rps": 10_000.0},
-            "response": {"n": 10_000, "mean_ns": 10_000_000, "p99_ns": 20_000_000},
-            "connect": {"n": 100, "mean_ns": 100_000},
-            "self": {"cpu_share": 0.5, "spin_share": 0.1, "waiting_share": 0.1},
-        },
-        "timeline": {
-            "step_ms": 100,
-            "start_ms": 0,
-            "requests": [1000, 1003, 997, 1001, 999, 1002, 998, 1000, 1003, 996, 1001],
-            "warmup_detected_s": 0.0,
-        },
-        "failure": None,
-    }
+    trial = made.trial("epoll", 100, capacity=10_000, cv=0)
+    trial["server"]["samples"] |= {"cpu_user_s": 0.1, "cpu_system_s": 0.4}
+    trial["client"]["self"]["cpu_share"] = 0.5
+    requests = [1000, 1003, 997, 1001, 999, 1002, 998, 1000, 1003, 996, 1001]
+    trial["timeline"] |= {"requests": requests, "warmup_detected_s": 0.0}
     return changed(trial, **changes)
 
 
