@@ -296,6 +296,7 @@ FILTER = (THEME / "numbers.lua").read_text("utf-8")
 NOT_MEASURED = re.search(r'^ *missing = "(.+)",$', FILTER, re.MULTILINE)[1]
 
 PAYS = "It pays 2 [1, 3] times."
+DENIED, DOUBTED = (f"{PAYS} (This run {does}.)" for does in (OTHERWISE, OPEN))
 BETWEEN = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
 BARE = f'[It pays {NUMBER} times.]{{.claim of="s/c"}}'
 OF_THIS_RUN = CLAIMED.replace(" otherwise", ' here="yes" otherwise')
@@ -306,12 +307,15 @@ def reference(name, state, numbers=FAR):
     return {"name": name, "numbers": numbers, "claims": {"s/c": state}}
 
 
+TOLD, UNTOLD = ([reference("A", "yes", numbers)] for numbers in (FAR, UNSURE))
+
+
 @pytest.mark.parametrize(
     ("text", "numbers", "state", "references", "shown"),
     [
         (CLAIMED, KNOWN, "yes", (), PAYS),
-        (CLAIMED, KNOWN, "no", (), f"{PAYS} (This run {OTHERWISE}.)"),
-        (CLAIMED, KNOWN, "open", (), f"{PAYS} (This run {OPEN}.)"),
+        (CLAIMED, KNOWN, "no", (), DENIED),
+        (CLAIMED, KNOWN, "open", (), DOUBTED),
         (CLAIMED, {}, "open", (), "Not known."),
         (BETWEEN, {}, "yes", (), "One. Two."),
         (BETWEEN, KNOWN, "yes", (), f"One. {PAYS} Two."),
@@ -319,29 +323,11 @@ def reference(name, state, numbers=FAR):
         (f"One. {BARE}", {}, "open", (), "One."),
         (BARE, {"s/m model=b": KNOWN["s/m model=a"]}, "open", (), NOT_MEASURED),
         # what the run can tell, or what is about it, is not taken from a reference
-        (CLAIMED, KNOWN, "yes", [reference("A", "yes")], PAYS),
-        (
-            CLAIMED,
-            KNOWN,
-            "no",
-            [reference("A", "yes")],
-            f"{PAYS} (This run {OTHERWISE}.)",
-        ),
-        (
-            OF_THIS_RUN,
-            KNOWN,
-            "open",
-            [reference("A", "yes")],
-            f"{PAYS} (This run {OPEN}.)",
-        ),
+        (CLAIMED, KNOWN, "yes", TOLD, PAYS),
+        (CLAIMED, KNOWN, "no", TOLD, DENIED),
+        (OF_THIS_RUN, KNOWN, "open", TOLD, DOUBTED),
         # a reference without an interval settles nothing
-        (
-            CLAIMED,
-            KNOWN,
-            "open",
-            [reference("A", "yes", UNSURE)],
-            f"{PAYS} (This run {OPEN}.)",
-        ),
+        (CLAIMED, KNOWN, "open", UNTOLD, DOUBTED),
         # what has to be sure gives way to what stands otherwise
         (SURE, UNSURE, "yes", (), "Not known."),
         (SURE, KNOWN, "yes", (), PAYS),
@@ -379,7 +365,7 @@ def test_sentences_with_unlike_remarks_keep_them(tmp_path):
     text = f"{CLAIMED} {CLAIMED.replace('s/c', 's/d')}"
     claims = {"s/c": "open", "s/d": "no"}
     shown = sentence(text, tmp_path, numbers=KNOWN, claims=claims)
-    assert shown == f"{PAYS} (This run {OPEN}.) {PAYS} (This run {OTHERWISE}.)"
+    assert shown == f"{DOUBTED} {DENIED}"
 
 
 def test_a_reference_that_contradicts_the_one_that_is_printed_is_named(tmp_path):
