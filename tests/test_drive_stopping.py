@@ -92,25 +92,50 @@ def test_spans_of_time(text, seconds):
     assert stopping.seconds(text) == seconds
 
 
+ONE, PAID = {"n_min": 1}, {"budget_s": 60.0}
+WIDE_MOST, ONE_GOOD = _rows(50, 100, 150, 50, 100, 150), _rows(100)
 NEXT = {
-    "nothing is there": ([[], []], (0, 1)),
-    "below n_min": ([_rows(1, 1), _rows(9, 1)], (0, 1)),
+    "nothing is there": ([[], []], {}, (0, 1)),
+    "below n_min": ([_rows(1, 1), _rows(9, 1)], {}, (0, 1)),
     "every cell is narrow": (
         [_rows(100, 101, 100), _rows(50, 50, 50.1)],
+        {},
         Enough(Reason.MET, (3, 3)),
     ),
-    "one cell is wide": ([_rows(100, 101, 100), _rows(50, 100, 150)], (0, 1)),
+    "one cell is wide": ([_rows(100, 101, 100), _rows(50, 100, 150)], {}, (0, 1)),
     "one cell is wide at n_max": (
-        [_rows(*[100] * 6), _rows(50, 100, 150, 50, 100, 150)],
+        [_rows(*[100] * 6), WIDE_MOST],
+        {},
         Enough(Reason.MOST, (6, 6), cells=1),
     ),
-    "a baseline alone has no target": ([_bases(3)], Enough(Reason.BLOCKS, (3,))),
+    "a baseline alone has no target": ([_bases(3)], {}, Enough(Reason.BLOCKS, (3,))),
+    "one trial has no interval": ([ONE_GOOD], ONE, (0,)),
+    "nor has it where a budget pays": ([ONE_GOOD], ONE | PAID, (0,)),
+    "two have one": ([ONE_GOOD * 2], ONE, Enough(Reason.MET, (2,))),
+    "one is all that is allowed": (
+        [ONE_GOOD],
+        ONE | {"n_max": 1},
+        Enough(Reason.MOST, (1,), cells=1),
+    ),
+    "one is good among bad ones": ([ONE_GOOD + _rows(*range(4), ok=False)], {}, (0,)),
+    "and there may be no more": (
+        [ONE_GOOD + _rows(*range(5), ok=False)],
+        {},
+        Enough(Reason.MOST, (6,), cells=1),
+    ),
+    "a budget goes to the widest cells": (
+        [_rows(100 - x, 100, 100 + x) for x in (1, 50, 10, 40)],
+        PAID,
+        (1, 3),
+    ),
+    "a cell has all that it may have": ([WIDE_MOST, _rows(80, 100, 120)], PAID, (1,)),
+    "all cells have": ([WIDE_MOST] * 2, PAID, Enough(Reason.MOST, (6, 6), cells=2)),
 }
 
 
-@pytest.mark.parametrize(("rows", "decision"), NEXT.values(), ids=NEXT)
-def test_a_whole_block_follows_until_it_is_enough(rows, decision):
-    assert stopping.next_round(rows, _rule()) == decision
+@pytest.mark.parametrize(("rows", "changes", "decision"), NEXT.values(), ids=NEXT)
+def test_a_whole_block_follows_until_it_is_enough(rows, changes, decision):
+    assert stopping.next_round(rows, _rule(**changes)) == decision
 
 
 def test_trials_that_may_not_be_used_give_no_width_and_hold_up_nobody():
@@ -179,42 +204,6 @@ def test_trials_spoilt_by_noise_are_worth_another_block(failed, again):
     assert (decision == (0, 1)) is again
     with_budget = stopping.next_round([spoilt, _rows(5, 5, 5)], _rule(budget_s=9.0))
     assert (with_budget == (0,)) is again
-
-
-def test_one_trial_has_no_interval_and_asks_for_a_second():
-    rule = _rule(n_min=1)
-    assert stopping.next_round([_rows(100)], rule) == (0,)
-    assert stopping.next_round([_rows(100, 100)], rule) == Enough(Reason.MET, (2,))
-    assert stopping.next_round([_rows(100)], _rule(n_min=1, budget_s=9.0)) == (0,)
-    few = _rule(n_min=1, n_max=1)
-    assert stopping.next_round([_rows(100)], few) == Enough(Reason.MOST, (1,), cells=1)
-
-
-def test_one_good_trial_among_bad_ones_asks_for_more_up_to_the_most_allowed():
-    def rows(n: int) -> list[dict]:
-        return _rows(100) + _rows(*range(n - 1), ok=False)
-
-    assert stopping.next_round([rows(5)], _rule()) == (0,)
-    assert stopping.next_round([rows(6)], _rule()).reason is Reason.MOST
-
-
-def test_a_budget_goes_to_the_widest_cells():
-    rule = _rule(budget_s=60.0)
-    rows = [
-        _rows(100, 101, 100),
-        _rows(50, 100, 150),
-        _rows(90, 100, 110),
-        _rows(60, 100, 140),
-    ]
-    assert stopping.next_round(rows, rule) == (1, 3)
-
-
-def test_a_budget_leaves_cells_that_have_all_they_may_have():
-    rule = _rule(budget_s=60.0)
-    rows = [_rows(50, 100, 150, 50, 100, 150), _rows(80, 100, 120)]
-    assert stopping.next_round(rows, rule) == (1,)
-    rows[1] = _rows(80, 100, 120, 80, 100, 120)
-    assert stopping.next_round(rows, rule) == Enough(Reason.MOST, (6, 6), cells=2)
 
 
 def test_coverage_of_stopping_early_is_what_the_method_says():
