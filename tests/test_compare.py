@@ -33,6 +33,7 @@ from connlab.drive.host import Ended
 from connlab.study.interval import Interval
 
 pytestmark = pytest.mark.usefixtures("client_program")
+HTTP = {"workload": "http"}
 
 
 # ---- what may be asked --------------------------------------------------------
@@ -86,26 +87,20 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
 
 
 @pytest.mark.parametrize(
-    ("name", "workload", "message"),
+    ("name", "options", "message"),
     [
-        ("lessons/epoll", "http", "lessons/epoll: workload http; allowed: echo"),
-        ("lessons/epoll:workers=3", "echo", "lessons/epoll:workers=3: .*settings"),
-        ("lessons/epol", "echo", "lessons/epol"),
+        ("lessons/epoll", HTTP, "lessons/epoll: workload http; allowed: echo"),
+        ("lessons/epoll:workers=3", {}, "lessons/epoll:workers=3: .*settings"),
+        ("lessons/epol", {}, "lessons/epol"),
+        # no shell reads this
+        ("./mine '{port}", {}, r"^server \"\./mine '\{port\}\": no closing"),
+        ("poll", {"delay": "5"}, "^delay: 5; allowed: for work"),
+        ("poll", {"workers": 4}, "^workers: 4; none of epoll, poll"),
     ],
 )
-def test_a_lesson_serves_echo_as_it_is(name, workload, message):
+def test_what_cannot_be_compared_is_refused_by_name(name, options, message):
     with pytest.raises(ValueError, match=message):
-        make_plan(["epoll", name], workload=workload)
-
-
-def test_a_command_line_that_no_shell_reads_is_named():
-    with pytest.raises(ValueError, match=r"^server \"\./mine '\{port\}\": no closing"):
-        make_plan(["epoll", "./mine '{port}"])
-
-
-def test_a_delay_is_of_work_only():
-    with pytest.raises(ValueError, match="^delay: 5; allowed: for work"):
-        make_plan(["epoll", "poll"], delay="5")
+        make_plan(["epoll", name], **options)
 
 
 @pytest.mark.parametrize(("hard", "allowed"), [(64, "none"), (100, "1 to 12")])
@@ -295,11 +290,6 @@ def test_a_slice_that_its_server_ended_says_nothing_of_others():
     row |= {"client_cpu_ns": 0, "slice_seconds": 0.02, "busy_ns": 2e6, "ended": None}
     hung = row | {"busy_ns": 1e10, "ended": "hung"}
     assert sets.others_share([row, hung])[0] == pytest.approx(0.1)
-
-
-def test_workers_that_no_server_takes_are_refused():
-    with pytest.raises(ValueError, match="^workers: 4; none of epoll, poll"):
-        make_plan(["epoll", "poll"], workers=4)
 
 
 def test_when_nobody_is_left_it_ends(monkeypatch):

@@ -137,12 +137,6 @@ def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
     assert "-O0" in again["cflags"]
 
 
-def test_new_model_needs_no_change_of_the_makefile(tree: Path) -> None:
-    source = "int two(void);\nint two(void) { return 2; }"
-    (tree / "src_c/models/two.c").write_text(source)
-    assert "src_c/models/two.c" in call("make", "build", cwd=tree).stdout
-
-
 def test_warning_is_an_error_in_ci_only(tree: Path) -> None:
     (tree / "src_c/models/two.c").write_text("int two(void) { return 2; }\n")
     assert call("make", "build", cwd=tree).returncode == 0
