@@ -15,8 +15,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
-from conftest import ROOT
+from conftest import ROOT, wait_for
 from drive_fakes import hear_sigint
 from rich.console import Console
 from scipy import stats as st
@@ -560,8 +561,8 @@ def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
         start_new_session=True,
         preexec_fn=hear_sigint,
     )
-    process.stdout.readline()  # it begins
-    time.sleep(1)
+    family = psutil.Process(process.pid)
+    wait_for(lambda: len(family.children()) > 2)  # servers are up
     process.send_signal(signal.SIGINT)
     began = time.monotonic()
     process.communicate(timeout=20)
