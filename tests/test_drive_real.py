@@ -18,7 +18,7 @@ def measured(tmp_path_factory):
 @pytest.mark.serial
 def test_every_model_gives_a_whole_trial(measured):
     report, trials = measured
-    assert report.done == len(trials)
+    assert report.done == len(trials) > 1
     for name, row in trials.items():
         assert row["failure"] is None, (name, row["failure"])
         flat = schema.flatten(row)
