@@ -12,12 +12,13 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 from conftest import ROOT, make, session_of_its_own
+from drive_fakes import measure, rows
 
-from connlab import drive, study
+from connlab import study
 from tests.conformance.harness import Server, echoes
 
 COMPILER = "x86_64-w64-mingw32-gcc"
@@ -70,9 +71,8 @@ def start(environ: dict[str, str], *words: str) -> Server:
 
 @contextmanager
 def clients_of(server: Server, count: int) -> Iterator[list[socket.socket]]:
-    with ExitStack() as stack:
-        clients = [stack.enter_context(server.connect()) for _ in range(count)]
-        assert all(echoes(client) for client in clients)
+    with server.clients(count) as clients:
+        assert all(map(echoes, clients))
         yield clients
 
 
@@ -140,24 +140,20 @@ def test_a_socket_too_many_for_an_fd_set_is_refused_and_counted(environ):
     assert stats["refused"]["fd_setsize"] == stats["refused_total"] == 1
 
 
-@pytest.mark.parametrize("model", ["event-select", "overlapped"])
-def test_a_thread_waits_for_63_clients(environ, model):
-    server = start(environ, model)
-    with clients_of(server, 127):
+@pytest.mark.parametrize(
+    ("words", "clients"),
+    [(["event-select"], 127), (["overlapped"], 127), (["iocp", "--workers", "3"], 20)],
+)
+def test_three_threads_serve_them(environ, words, clients):
+    """One waits for 63 clients; for completions wait as many as are asked for."""
+    server = start(environ, *words)
+    with clients_of(server, clients):
         pass
     stats = server.stop()
-    assert stats["accepted"] == 127
-    assert stats["workers_started"] == 3
-    assert stats["errors"] == {}
-
-
-def test_completions_are_shared_by_as_many_workers_as_are_asked_for(environ):
-    server = start(environ, "iocp", "--workers", "3")
-    with clients_of(server, 20):
-        pass
-    stats = server.stop()
+    assert stats["accepted"] == stats["requests"] == clients
     assert stats["workers_started"] == len(stats["requests_per_worker"]) == 3
-    assert sum(stats["requests_per_worker"]) == stats["requests"] == 20
+    assert sum(stats["requests_per_worker"]) == clients
+    assert stats["errors"] == {}
 
 
 def test_a_server_whose_launcher_is_killed_ends(environ):
@@ -179,20 +175,13 @@ def test_nothing_of_it_stays(environ, tmp_path):
 
 
 def test_a_sweep_measures_it_with_what_it_counted(environ, tmp_path):
-    drive.sweep(
-        "try",
-        run="t",
-        factors={"model": ["winsock-iocp", "winsock-select"], "connections": [4]},
-        beside="model",
-        trials=1,
-        duration=0.2,
-        root=tmp_path,
-    )
-    measured = study.load("t", "try", root=tmp_path, accept=["quiet"])
+    factors = {"model": ["winsock-iocp", "winsock-select"], "connections": [4]}
+    measure(tmp_path, factors=factors, beside="model", duration=0.2)
+    measured = study.load("r", "s", root=tmp_path, accept=["quiet"])
     assert set(measured["model"]) == {"winsock-iocp", "winsock-select"}
     assert (measured["accepted"] == 4).all()
     assert (measured["bytes_in"] == measured["bytes_out"]).all()
     assert (measured["server_cpu_s"] > 0).all()
     version = subprocess.check_output(["wine", "--version"], text=True).strip()
-    facts = [json.loads(line) for line in (tmp_path / "t/try/trials.jsonl").open()]
-    assert {fact["server"]["model"]["version"] for fact in facts} == {version}
+    versions = {row["server"]["model"]["version"] for row in rows(tmp_path)}
+    assert versions == {version}
