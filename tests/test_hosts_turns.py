@@ -123,8 +123,8 @@ def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
     many = {"connections": 400, "active": 4}
     models = {"model": ["epoll", "poll"]}
     swept(engine, tmp_path, 2, factors=models, fixed=many, beside="model")
-    here = {"run": "here", "root": tmp_path, "duration": 0.5, "trials": 4}
-    drive.sweep("s", factors=models, fixed=many, beside="model", **here)
+    here = {"run": "here", "duration": 0.5, "trials": 4}
+    measure(tmp_path, factors=models, fixed=many, beside="model", **here)
     for run in ("r", "here"):
         measured = study.load(run, "s", root=tmp_path, accept=OVERLOOKED)
         ratio = ratios(measured, CPU, baseline="epoll").iloc[0]
@@ -258,15 +258,14 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
     """Its rows say so, nothing runs on, and with its worker the next sweep works."""
     monkeypatch.setattr(carrier, "RETURN_S", 1.0)
     options = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
-    options |= {"run": "r", "root": tmp_path, "beside": "model"}
-    options["location"] = location(engine, 2)
+    options |= {"beside": "model", "location": location(engine, 2)}
 
     def kill() -> None:
         until(lambda: len(all_running(hosts_lab)) == 5)
         hosts_lab.processes["h3"].kill()
 
     threading.Thread(target=kill, daemon=True).start()
-    report = drive.sweep("s", duration=20.0, trials=1, **options)
+    report = measure(tmp_path, duration=20.0, **options)
     trials = rows(tmp_path)
     assert [row["failure"]["kind"] for row in trials] == ["host-lost"] * 2
     assert "h3" in trials[0]["failure"]["reason"]
@@ -274,4 +273,4 @@ def test_a_host_that_is_lost_in_turns_is_a_reason(
     until(lambda: not all_running(hosts_lab))
     hosts_lab.start_worker(3)
     until(lambda: "h3" in engine.workers())
-    assert drive.sweep("again", duration=0.3, trials=1, **options).failed == 0
+    assert measure(tmp_path, "again", duration=0.3, **options).failed == 0

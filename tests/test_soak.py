@@ -25,6 +25,7 @@ from typing import Any
 
 import psutil
 import pytest
+from drive_fakes import measure
 
 from connlab import drive
 from connlab.drive import stopping
@@ -102,17 +103,9 @@ def sweeps(root: Path) -> list[Footprint]:
         chosen = [
             models[n % len(models)] for n in range(first, first + _MODELS_A_SWEEP)
         ]
-        report = drive.sweep(
-            "soak",
-            run=f"run-{number}",
-            root=root,
-            factors={"model": chosen},
-            fixed={"connections": 5},
-            trials=1,
-            duration=0.1,
-            warmup=0.02,
-            progress=False,
-        )
+        about = {"run": f"run-{number}", "fixed": {"connections": 5}}
+        window = {"duration": 0.1, "warmup": 0.02}
+        report = measure(root, factors={"model": chosen}, **about, **window)
         shutil.rmtree(root / f"run-{number}")
         return report.done
 

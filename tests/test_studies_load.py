@@ -1,7 +1,6 @@
 """Study 11's formulas against queues that are simulated, and curves that are known."""
 
 import heapq
-import json
 import math
 
 import notebook_rules as rules
@@ -9,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import study_made as made
+from drive_fakes import measure, rows
 
-from connlab import drive, schema
+from connlab import schema
 from connlab.intervals import intervals
 from connlab.studies import bounds, load
 
@@ -170,23 +170,12 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
     mean by much more than it moves the median, which bounds it from above.
     """
     rate, service = 500, 0.001
-    drive.sweep(
-        "known",
-        run="r",
-        root=tmp_path,
-        factors={"model": ["epoll"], "rate": [rate]},
-        fixed={"workload": "work", "delay_kind": "spin", "delay": "1ms"}
-        | {"connections": 50},
-        trials=4,
-        duration=4,
-        warmup=0.2,
-        progress=False,
-    )
-    lines = (tmp_path / "r" / "known" / "trials.jsonl").read_text().splitlines()
-    trials = [json.loads(line) for line in lines]
+    factors = {"model": ["epoll"], "rate": [rate]}
+    fixed = {"workload": "work", "delay_kind": "spin", "delay": "1ms", "connections": 50}
+    measure(tmp_path, factors=factors, fixed=fixed, trials=4, duration=4, warmup=0.2)
     expected = service + load.waiting(rate, service)
     quiet = []
-    for trial in trials:
+    for trial in rows(tmp_path):
         row = schema.flatten(trial)
         mean, median = row["response_mean_s"], row["response_p50_s"]
         assert mean is None or mean > 0.8 * expected
