@@ -171,7 +171,8 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
     """
     rate, service = 500, 0.001
     factors = {"model": ["epoll"], "rate": [rate]}
-    fixed = {"workload": "work", "delay_kind": "spin", "delay": "1ms", "connections": 50}
+    fixed = {"connections": 50, "workload": "work", "delay_kind": "spin"}
+    fixed |= {"delay": "1ms"}
     measure(tmp_path, factors=factors, fixed=fixed, trials=4, duration=4, warmup=0.2)
     expected = service + load.waiting(rate, service)
     quiet = []
