@@ -85,7 +85,7 @@ def test_a_host_that_is_lost_is_no_traceback():
     assert watched.seen is None
 
 
-def test_a_trial_keeps_what_happened():
+def test_a_trial_keeps_what_happened(client_program):
     host = LocalHost()
     setting = trials.Setting(
         factors=FACTORS | {"duration": 2.0, "stall": 400},

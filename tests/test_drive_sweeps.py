@@ -25,7 +25,7 @@ REASON_GONE = "the kernel lacks it"
 
 
 @pytest.fixture(autouse=True)
-def whose(monkeypatch, tmp_path):
+def whose(monkeypatch, tmp_path, client_program):
     """Mark this test's programs for `drive_fakes.fakes_alive`."""
     monkeypatch.setenv(drive_fakes.WHOSE, str(tmp_path))
 

@@ -11,6 +11,8 @@ from connlab.drive import cores, trials
 from connlab.drive.host import LocalHost
 from connlab.drive.running import NotServing, running
 
+pytestmark = pytest.mark.usefixtures("client_program")
+
 
 def _run(model: str = "good", **changes) -> trials.Outcome:
     factors = {"model": model, "workload": "echo", "connections": 3}
