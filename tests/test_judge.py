@@ -19,6 +19,7 @@ from connlab.judge.judging import Judgement, Verdict, _labels, judge
 from connlab.judge.wire import Silence, difference
 from tests.conformance.harness import eventually
 from tests.test_external import WHOSE, alive, line
+from tests.test_footprint import STRACE
 
 pytestmark = pytest.mark.usefixtures("build_dir")
 
@@ -362,20 +363,12 @@ def test_a_message_that_is_not_read_whole_is_told_with_what_came():
 
 
 def test_calls_are_read_from_the_table_of_strace():
-    text = """% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 60.00    0.010000           5      2001        1 recvfrom
- 40.00    0.006000           3      2000           sendto
-  0.00    0.000000           0         9           mmap
------- ----------- ----------- --------- --------- ----------------
-100.00    0.016000                  4010         1 total
-"""
-    few = text.replace("2001", "101").replace("2000", "100")
-    counted = calls.between((few, 100), (text, 2000))
-    assert counted.per_request == {"recvfrom": 1.0, "sendto": 1.0}
+    few = STRACE.replace("8000", "400").replace("4100", "300")
+    counted = calls.between((few, 100), (STRACE, 2000))
+    assert counted.per_request == {"sendto": 4.0, "recvfrom": 2.0}
     assert calls.between(("", 1), ("", 2)).missing
-    assert calls.between((few, 100), (text, 100)).missing
-    assert calls.between((few, 100), (text, 60)).missing
+    assert calls.between((few, 100), (STRACE, 100)).missing
+    assert calls.between((few, 100), (STRACE, 60)).missing
 
 
 @pytest.mark.parametrize(
