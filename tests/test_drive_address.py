@@ -20,6 +20,7 @@ from connlab.drive import address, programs, servers
 from connlab.intervals import intervals, ratios
 from connlab.judge import judging
 from connlab.studies import winsock
+from tests.client.harness import started
 
 HOST = "127.0.0.2"
 #: gates that a busy machine fails, whatever the server is
@@ -29,13 +30,9 @@ OF_TIME = ["quiet", "stationary", "little", "client", "response_times"]
 @contextlib.contextmanager
 def running() -> Iterator[tuple[subprocess.Popen, str]]:
     """Run a server as somebody by hand would; yield it and its name for connlab."""
-    command = [ROOT / "build" / "server", "epoll", "--listen", f"{HOST}:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            port = json.loads(process.stdout.readline())["port"]
-            yield process, f"at:{HOST}:{port}"
-        finally:
-            process.kill()
+    flags = ("epoll", "--listen", f"{HOST}:0")
+    with started(ROOT / "build/server", *flags) as (process, port):
+        yield process, f"at:{HOST}:{port}"
 
 
 def fade(listener: socket.socket, requests: int) -> None:

@@ -1,8 +1,6 @@
 """Study 15: names, the published table, and servers that run at an address."""
 
 import socket
-import subprocess
-from contextlib import ExitStack
 from pathlib import Path
 
 import notebook_rules as rules
@@ -11,6 +9,7 @@ import pytest
 
 from connlab.drive import servers
 from connlab.studies import winsock
+from tests.client.harness import started
 
 KIN = {"winsock-iocp": "uring", "winsock-blocking": "thread-pair"}
 
@@ -114,14 +113,12 @@ def test_the_notebook_takes_a_server_at_an_address(home, tmp_path):
     with socket.create_server(("127.0.0.3", 0)) as free:
         port = free.getsockname()[1]
     (home / servers.FILE).write_text(ENTRY.format(port=port))
-    argv = [rules.ROOT / "build/server", "epoll", "--listen", f"127.0.0.3:{port}"]
+    program = rules.ROOT / "build/server"
+    flags = ("epoll", "--listen", f"127.0.0.3:{port}")
     options = {"models": "[windows-iocp]", "connections": "[4]", "byte_rate": 0}
     options |= {"active": 4, "idle": "[0, 4]", "ladder": "[4, 8]", "trials": 4}
     options |= {"duration": 0.1, "warmup": 0.05, "accept": "[quiet]"}
-    with ExitStack() as stack:
-        server = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
-        stack.callback(server.kill)
-        server.stdout.readline()
+    with started(program, *flags) as (server, _):
         results = rules.run("15-winsock", tmp_path, **options)
         assert server.poll() is None
     assert results["answer"].startswith("On Windows, 1 of 1 ")
