@@ -35,7 +35,7 @@ from connlab.hosts import (
     roster,
 )
 from connlab.schema import Model
-from tests.client.harness import echo, serving
+from tests.client.harness import closed_port, echo, serving
 
 ROSTER = """
 scheduler = "tls://10.0.0.9:8786"
@@ -125,8 +125,7 @@ def test_certificates_are_made_anew_before_they_end(tmp_path, monkeypatch):
 
 
 def test_a_scheduler_that_is_not_there_is_named(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"tls://127.0.0.1:{free.getsockname()[1]}"
+    url = f"tls://127.0.0.1:{closed_port()}"
     entries = loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
     with pytest.raises(FileNotFoundError, match=r"certificates/ca\.pem"):
         carrier.Engine(entries)

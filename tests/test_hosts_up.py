@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from conftest import connlab, wait_for
 
 from connlab.hosts import certificates, roster, starting
+from tests.client.harness import closed_port
 from tests.drive_fakes import processes
 
 FAKE_SSH = f"""#!{sys.executable}
@@ -38,12 +38,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SSH_LOG", str(tmp_path / "ssh.log"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     path = tmp_path / "hosts.toml"
     path.write_text(
         f"""
-scheduler = "tls://127.0.0.1:{port}"
+scheduler = "tls://127.0.0.1:{closed_port()}"
 certificates = "certificates"
 server = "a"
 clients = ["2"]

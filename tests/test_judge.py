@@ -4,8 +4,6 @@ import functools
 import json
 import os
 import re
-import socket
-import threading
 import time
 
 import pytest
@@ -17,6 +15,7 @@ from connlab.judge import calls, cases, contest, conversations, crowds, hints, p
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, _labels, judge
 from connlab.judge.wire import Silence, difference
+from tests.client.harness import serving
 from tests.conformance.harness import eventually
 from tests.test_external import WHOSE, alive, line
 from tests.test_footprint import STRACE
@@ -348,17 +347,9 @@ def test_a_silence_tells_what_came_before(came, message):
 
 
 def test_a_message_that_is_not_read_whole_is_told_with_what_came():
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            client, _ = listener.accept()
-            client.send(client.recv(9))
-            client.close()
-
-    threading.Thread(target=serve, daemon=True).start()
     (one,) = (c for c in conversations.REQUIRED if c.name == "every byte")
-    (heard,) = conversations.hold([one], listener.getsockname())
+    with serving(lambda client, _: client.send(client.recv(9))) as server:
+        (heard,) = conversations.hold([one], ("127.0.0.1", server.port))
     assert re.match(r"sent 256 bytes .* 9 came back, then a reset", heard.failure)
 
 
