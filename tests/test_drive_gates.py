@@ -275,12 +275,6 @@ def test_strangers_are_looked_for_on_the_cores_that_were_watched(watched, ok):
     assert gates.quiet(busy).ok is ok
 
 
-def test_paced_arrivals_are_held_to_a_percent():
-    paced = opened(factors__arrivals="paced", client__arrivals="paced")
-    assert gates.arrivals(changed(paced, client__window__arrivals=10_050)).ok
-    assert not gates.arrivals(changed(paced, client__window__arrivals=10_200)).ok
-
-
 @pytest.mark.parametrize(
     ("arrivals", "got", "ok"),
     [(90, 90.0, True), (90, 100.0, False), (None, 90.0, False), (None, 96.0, True)],
