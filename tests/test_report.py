@@ -149,6 +149,7 @@ def test_values_that_differ_in_their_last_digits_only_are_not_written_again(
         cells = cells.assign(value=cells["value"] * factor)
     before, after = written
     assert [a == b for a, b in zip(before, after, strict=True)] == [stays, stays]
+    assert not list(one.folder.rglob("*.part"))
 
 
 @pytest.mark.parametrize(
@@ -227,13 +228,6 @@ def test_a_study_that_cannot_be_measured_ends_with_its_reason(tmp_path):
     assert "no Redis" in written["answer"]
     assert written["notes"] == []
     assert written["figures"] == []
-
-
-def test_a_second_report_of_the_same_leaves_the_files_as_they_were(trials, report):
-    report.cells(intervals(trials, "throughput_rps", FACTORS))
-    before = report.write().read_bytes()
-    assert report.write().read_bytes() == before
-    assert not list(report.folder.glob("*.part"))
 
 
 def test_a_number_that_is_not_finite_is_no_json(trials, report):
