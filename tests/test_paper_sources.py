@@ -80,12 +80,24 @@ def test_authors_are_read_from_the_citation_file(tmp_path):
     assert provenance.citation(tmp_path / "paper")["authors"] == ["A B"]
 
 
-def test_the_project_sets_both_formats_from_one_theme():
+def test_the_project_sets_both_formats_alike_and_from_one_theme():
+    """What it must not have, `lint` knows."""
     project = yaml.safe_load((PAPER / "_quarto.yml").read_text("utf-8"))
     assert set(project["format"]) == {"html", "typst"}
-    for name in project["format"]["typst"]["template-partials"]:
-        assert (PAPER / name).is_file()
+    assert project["filters"] == [
+        {"at": "pre-ast", "path": f"_theme/{name}.lua"}
+        for name in ("numbers", "common")
+    ]
     assert project["number-sections"] is True
+    assert project["crossref"] == {"title-delim": "."}
+    assert (project["date-format"], project["csl"]) == ("iso", "references.csl")
+    html, print_ = (project["format"][name] for name in ("html", "typst"))
+    assert html["format-links"] == [{"text": "PDF", "href": "paper.pdf"}]
+    extra = (PAPER / html["include-after-body"]).read_text("utf-8")
+    scripts = re.findall(r'<script src="([^"]+)"', extra)
+    assert scripts == ["_theme/enlarge.js"]
+    for name in (*scripts, html["css"], *print_["template-partials"]):
+        assert (PAPER / name).is_file()
 
 
 def test_no_source_names_another_host():

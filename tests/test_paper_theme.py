@@ -6,7 +6,6 @@ from pathlib import Path
 import publish_made as made
 import pytest
 import typst
-import yaml
 
 from connlab.publish import markdown as md
 from connlab.publish.prepare import MISSING
@@ -244,28 +243,6 @@ def test_no_picture_stands_above_the_heading_of_its_section(kind, height, tmp_pa
         assert heading < picture, f"after {words} words"
         below += text.count("\f", 0, heading) == text.count("\f", 0, picture)
     assert below > 2
-
-
-# ---- the project file ----------------------------------------------------------------
-
-
-def test_quarto_is_given_what_makes_it_set_alike():
-    project = yaml.safe_load((THEME.parent / "_quarto.yml").read_text("utf-8"))
-    assert project["filters"] == [
-        {"at": "pre-ast", "path": f"_theme/{name}.lua"}
-        for name in ("numbers", "common")
-    ]
-    assert project["crossref"] == {"title-delim": "."}
-    assert (project["date-format"], project["csl"]) == ("iso", "references.csl")
-    html = project["format"]["html"]
-    assert html["embed-resources"] is True
-    assert "lightbox" not in html  # its links lead to files beside the page
-    assert html["format-links"] == [{"text": "PDF", "href": "paper.pdf"}]
-    extra = THEME.parent / html["include-after-body"]
-    scripts = re.findall(r'<script src="([^"]+)"', extra.read_text("utf-8"))
-    assert scripts == ["_theme/enlarge.js"]
-    for name in (*scripts, html["css"]):
-        assert (THEME.parent / name).is_file()
 
 
 # ---- sentences of a run --------------------------------------------------------------
