@@ -314,9 +314,11 @@ def test_an_interval_that_reaches_zero_has_no_logarithm(browser, tmp_path, lo, l
 def test_of_quick_choices_only_the_last_stays_drawn(browser, page, selector, left):
     opened(browser, page)
     script = """const [selector, done] = arguments, embed = vegaEmbed;
-        let drawn = 0;
+        let drawn = 0, pending = 0;
         vegaEmbed = async (...given) => {
+            pending += 1;
             const view = await embed(...given);
+            pending -= 1;
             drawn += 1;
             return { finalize() { drawn -= 1; view.finalize(); } };
         };
@@ -326,8 +328,9 @@ def test_of_quick_choices_only_the_last_stays_drawn(browser, page, selector, lef
             select.dispatchEvent(new Event("change", { bubbles: true }));
         }
         document.querySelectorAll(selector).forEach((box) => box.click());
-        setTimeout(() => done([drawn, document.querySelectorAll("#figure svg").length]),
-            2000);"""
+        const settled = () => pending ? setTimeout(settled, 20)
+            : done([drawn, document.querySelectorAll("#figure svg").length]);
+        setTimeout(settled, 20);"""
     assert browser.execute_async_script(script, selector) == [left, left]
 
 
