@@ -211,6 +211,16 @@ def spare_blocks() -> Iterator[int]:
         yield usual
 
 
+@pytest.fixture
+def nobody_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """See that no program that a test starts, nor any that those start, outlives it."""
+    from drive_fakes import WHOSE, alive
+
+    monkeypatch.setenv(WHOSE, str(tmp_path))
+    yield
+    assert eventually(lambda: not alive(), seconds=15), alive()
+
+
 @pytest.fixture(scope="session")
 def network_namespaces() -> None:
     """Skip what needs a lab of network namespaces where none can be made."""

@@ -110,14 +110,18 @@ def hear_sigint() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def fakes_alive(word: str) -> list[int]:
-    """Return this test's fakes, orphans too, in whose command line a word stands."""
-    mark, fakes = f"{WHOSE}={os.environ[WHOSE]}".encode(), os.fsencode(FAKES)
-    return [
-        pid
+def alive(*words: object) -> list[str]:
+    """Return the command lines with these words of what this test has started.
+
+    By the mark of the fixture `nobody_left`; orphans are found, too.
+    """
+    mark = f"{WHOSE}={os.environ[WHOSE]}".encode()
+    lines = [
+        line.replace(b"\0", b" ").decode()
         for pid, line, environ in processes()
-        if fakes in line and word.encode() in line and mark in environ
+        if mark in environ and line and pid != os.getpid()
     ]
+    return [line for line in lines if all(str(word) in line for word in words)]
 
 
 def processes() -> Iterator[tuple[int, bytes, list[bytes]]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import drive_fakes
 import pytest
 from conftest import wait_for
-from drive_fakes import full, manifest, rows, sweep, sweep_in_process
+from drive_fakes import FAKES, alive, full, manifest, rows, sweep, sweep_in_process
 
 from connlab import drive, schema
 from connlab.drive import gates, machine, plan, stopping, store, sweeps
@@ -24,10 +24,7 @@ from connlab.drive.stopping import Enough, Reason
 REASON_GONE = "the kernel lacks it"
 
 
-@pytest.fixture(autouse=True)
-def whose(monkeypatch, tmp_path, client_program):
-    """Mark this test's programs for `drive_fakes.fakes_alive`."""
-    monkeypatch.setenv(drive_fakes.WHOSE, str(tmp_path))
+pytestmark = pytest.mark.usefixtures("client_program", "nobody_left")
 
 
 def test_blocks_that_a_busy_machine_spoilt_are_measured_again(
@@ -193,7 +190,7 @@ def test_a_killed_sweep_goes_on_where_it_stopped(tmp_path):
     assert lines[: len(kept)] == kept
     keys = [json.loads(line)["key"] for line in lines]
     assert len(keys) == len(set(keys)) == 8
-    wait_for(lambda: not drive_fakes.fakes_alive("good"))
+    wait_for(lambda: not alive(FAKES, "good"))
 
 
 @pytest.mark.serial
@@ -203,7 +200,7 @@ def test_a_signal_ends_a_sweep_within_two_seconds(tmp_path, number):
     process = sweep_in_process(
         tmp_path, trials=2, models=["stubborn"], duration=duration, progress=True
     )
-    wait_for(lambda: drive_fakes.fakes_alive(str(duration)))
+    wait_for(lambda: alive(FAKES, duration))
     time.sleep(0.2)
     began = time.monotonic()
     process.send_signal(number)
@@ -211,7 +208,7 @@ def test_a_signal_ends_a_sweep_within_two_seconds(tmp_path, number):
     assert time.monotonic() - began < 2
     assert process.returncode != 0
     assert "0 trials" in output
-    assert not drive_fakes.fakes_alive("stubborn")
+    assert not alive(FAKES, "stubborn")
     beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
     assert beat["state"] == "interrupted"
 
@@ -408,7 +405,7 @@ def test_nothing_is_left_behind_by_many_trials(tmp_path):
     before = _open_files(), threading.active_count()
     sweep(tmp_path, models=["good", "exits", "children"], trials=3, duration=0.1)
     assert (_open_files(), threading.active_count()) == before
-    assert not drive_fakes.fakes_alive("children")
+    assert not alive(FAKES, "children")
 
 
 def _open_files() -> int:

@@ -15,11 +15,9 @@ import pytest
 from conftest import refused
 
 from tests.conformance.harness import echoes, eventually
-from tests.drive_fakes import processes
+from tests.drive_fakes import alive
 
 MISBEHAVING = Path(__file__).parent / "fakes" / "misbehaving.py"
-#: in the environment of a test's programs, so that whoever is left can be found
-WHOSE = "CONNLAB_TEST_EXTERNAL"
 
 
 def line(kind: str) -> str:
@@ -28,10 +26,8 @@ def line(kind: str) -> str:
 
 
 @pytest.fixture
-def external(build_dir, monkeypatch):
+def external(build_dir, nobody_left):
     """A way to start the program; what it started is looked for at the end."""
-    mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    monkeypatch.setenv(WHOSE, mark)
     started = []
 
     def start(kind: str, *flags: str, errors=subprocess.PIPE) -> subprocess.Popen:
@@ -45,15 +41,7 @@ def external(build_dir, monkeypatch):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
-    assert eventually(lambda: not alive(mark), seconds=5), alive(mark)
-
-
-def alive(mark: str) -> list[str]:
-    return [
-        line.replace(b"\0", b" ").decode()
-        for pid, line, environ in processes()
-        if f"{WHOSE}={mark}".encode() in environ and line and pid != os.getpid()
-    ]
+    assert eventually(lambda: not alive(), seconds=5), alive()
 
 
 def ready(process: subprocess.Popen) -> dict:

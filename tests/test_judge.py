@@ -2,9 +2,7 @@
 
 import functools
 import json
-import os
 import re
-import time
 
 import pytest
 
@@ -16,22 +14,17 @@ from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, _labels, judge
 from connlab.judge.wire import Silence, difference
 from tests.client.harness import serving
-from tests.conformance.harness import eventually
-from tests.test_external import WHOSE, alive, line
+from tests.test_external import line
 from tests.test_footprint import STRACE
 
 pytestmark = pytest.mark.usefixtures("build_dir")
 
 
 @pytest.fixture(autouse=True)
-def nobody_left(monkeypatch):
+def hurried(monkeypatch, nobody_left):
     """Whatever a server does, none of its processes is there after the verdict."""
-    mark = f"{os.getpid()}-{time.monotonic_ns()}"
-    monkeypatch.setenv(WHOSE, mark)
     monkeypatch.setattr(conversations, "PATIENCE_S", 1.0)
     monkeypatch.setattr(conversations, "HURRIED_S", 0.5)
-    yield
-    assert eventually(lambda: not alive(mark), seconds=15), alive(mark)
 
 
 MEANS = hints.MEANS["conversations"]
