@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import random
 import re
 import resource
 import subprocess
@@ -235,6 +236,21 @@ def build_dir() -> Path:
     """Return the directory of the built programs, building them when run by hand."""
     make("build")
     return ROOT / "build"
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder to serve, with a large file in it and a secret beside it."""
+    base = tmp_path_factory.mktemp("http")
+    www = base / "www"
+    www.mkdir()
+    (base / "secret").write_text("secret")
+    (www / "index.html").write_text("<h1>here</h1>\n")
+    (www / "a file.txt").write_text("with a blank\n")
+    (www / "out").symlink_to("../secret")
+    (www / "page.html").write_bytes(bytes(16_000))
+    (www / "large.bin").write_bytes(random.Random(1).randbytes(12_000_000))
+    return www
 
 
 @pytest.fixture(scope="session")

@@ -234,7 +234,7 @@ def test_cost_progress_and_report_are_lines_where_there_is_no_terminal(
     assert "\r" not in output
 
 
-def test_the_manifest_names_machine_and_parameters(tmp_path):
+def test_the_manifest_names_machine_parameters_and_all_models(tmp_path):
     sweep(tmp_path, seed=9)
     sweep(tmp_path, seed=9, fixed={"connections": 4})
     facts = manifest(tmp_path)
@@ -251,6 +251,9 @@ def test_the_manifest_names_machine_and_parameters(tmp_path):
     assert study["stopping"]["complete"] is True
     assert list(facts["environments"]) == [facts["environment"]]
     assert rows(tmp_path)[0]["environment"] == facts["environment"]
+    models = {m["name"]: m for m in facts["registry"]["models"]}
+    assert models["good"]["label"] == "fake good"
+    assert models["gone"]["reason"] == REASON_GONE
 
 
 def test_the_window_share_is_windows_over_wall_time(tmp_path):
@@ -410,10 +413,3 @@ def test_nothing_is_left_behind_by_many_trials(tmp_path):
 
 def _open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_the_manifest_keeps_every_model_of_the_server(tmp_path):
-    sweep(tmp_path)
-    models = {m["name"]: m for m in manifest(tmp_path)["registry"]["models"]}
-    assert models["good"]["label"] == "fake good"
-    assert models["gone"]["reason"] == REASON_GONE

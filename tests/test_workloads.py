@@ -9,7 +9,6 @@ import hashlib
 import http.client
 import itertools
 import os
-import random
 import select
 import signal
 import socket
@@ -143,21 +142,6 @@ def test_who_leaves_during_a_sleep_leaks_nothing(model):
 
 
 # --- http: files -----------------------------------------------------------------
-
-
-@pytest.fixture(scope="session")
-def root(tmp_path_factory) -> Path:
-    """A directory to serve, with a large file in it and a secret beside it."""
-    base = tmp_path_factory.mktemp("http")
-    www = base / "www"
-    www.mkdir()
-    (base / "secret").write_text("secret")
-    (www / "index.html").write_text("<h1>here</h1>\n")
-    (www / "a file.txt").write_text("with a blank\n")
-    (www / "out").symlink_to("../secret")
-    (www / "page.html").write_bytes(bytes(16_000))
-    (www / "large.bin").write_bytes(random.Random(1).randbytes(12_000_000))
-    return www
 
 
 @contextlib.contextmanager
