@@ -95,9 +95,7 @@ def test_no_crowd_draws_no_figure(report):
     shares = nobody("family", model="string", **types).assign(spent=1.0)
     names = {"shares": shares, "spent": "spent", "report": report, "baseline": "poll"}
     figures = Mock(palette=lambda _: {})
-    rules.execute(
-        "06-idle", "cell-62", "cell-66", figures=figures, curves={}, **names
-    )
+    rules.execute("06-idle", "cell-62", "cell-66", figures=figures, curves={}, **names)
     assert not written(report)["figures"]
 
 
@@ -117,7 +115,7 @@ def test_a_study_of_pools_may_leave_out_sizes_and_queues(report):
     rules.execute(
         "03-pools",
         *("cell-46", "cell-47", "cell-53", "cell-54", "cell-55"),
-        **dict.fromkeys(("sizes", "spinning", "loads"), []),
+        **{"sizes": [], "spinning": [], "loads": []},
         **dict.fromkeys(("users", "servers", "service_ms"), 4),
         **{"steady": steady, "measured": steady, "best": None},
         **{"thinking": {}, "think_ms": {}, "report": report},
