@@ -8,8 +8,6 @@ the machine: nothing runs beside it. Locks see to it, so that it stays one sessi
 pytest with one closing line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """The examples of docstrings hold."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 

@@ -1,7 +1,5 @@
 """HTTP as clients speak it that we did not write: curl, wrk, ab, Python's own."""
 
-from __future__ import annotations
-
 import http.client
 import re
 import shutil

@@ -6,8 +6,6 @@ not follow a fork), with echo, pages and the guestbook, and the threads of the c
 that agree without locks on whose turn it is.
 """
 
-from __future__ import annotations
-
 import os
 
 import pytest

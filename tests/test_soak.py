@@ -7,8 +7,6 @@ In the suite it takes some 15 s; by hand as long as one likes, with its figures:
     CONNLAB_SOAK_S=1200 python -m pytest -s tests/test_soak.py
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import mmap

@@ -1,7 +1,5 @@
 """src_c/README.md names files, functions and folders that are there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

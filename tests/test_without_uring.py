@@ -3,8 +3,6 @@
 What needs it says what is missing; all the rest works as ever.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

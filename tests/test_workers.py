@@ -1,7 +1,5 @@
 """connlab.drive.workers: none of a server's clients is left unserved."""
 
-from __future__ import annotations
-
 from connlab import drive, schema
 
 

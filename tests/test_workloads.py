@@ -1,7 +1,5 @@
 """Every model under the workloads that wait: work, and http with its guestbook."""
 
-from __future__ import annotations
-
 import concurrent.futures
 import contextlib
 import errno

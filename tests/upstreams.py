@@ -4,8 +4,6 @@
 sockets that behave as Redis must not.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import shutil

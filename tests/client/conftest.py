@@ -1,7 +1,5 @@
 """Each engine of the load generator, where this machine has it."""
 
-from __future__ import annotations
-
 import platform
 import re
 import subprocess

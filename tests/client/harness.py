@@ -1,7 +1,5 @@
 """Servers of our own that the load generator is pointed at, and how to read it."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import functools

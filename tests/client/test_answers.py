@@ -1,7 +1,5 @@
 """Both ends count the same; no wrong byte passes; the files agree with the result."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

@@ -1,7 +1,5 @@
 """Who waits for whom: whether the server or the load generator is the slower one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

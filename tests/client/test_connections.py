@@ -1,7 +1,5 @@
 """How many connections, from where, over whom spread, and how fast they are made."""
 
-from __future__ import annotations
-
 import bisect
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Whatever a server does to its users is counted, by its kind."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

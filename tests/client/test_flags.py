@@ -1,7 +1,5 @@
 """Mistakes on the command line are named, with what is allowed."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """When requests are made, and from when on their time is counted."""
 
-from __future__ import annotations
-
 import itertools
 import socket
 import time

@@ -1,7 +1,5 @@
 """Stopped, killed or orphaned, the load generator says what it saw and is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """Several targets in turns: slices, rounds, whose turn it is, what is counted."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """How long the load generator counts: a duration, or so many response times."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

@@ -1,7 +1,5 @@
 """Work and http: what is asked, and which answers are right."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import statistics

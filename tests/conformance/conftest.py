@@ -1,7 +1,5 @@
 """What tests of several files of the suite start a server with."""
 
-from __future__ import annotations
-
 import functools
 import os
 import subprocess

@@ -5,8 +5,6 @@ a stranger's client sees. ``CONNLAB_BUILD`` names another build directory, so
 that the same suite runs against the sanitizer builds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

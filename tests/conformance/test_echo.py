@@ -1,7 +1,5 @@
 """What any echo client may expect of every model, and of every lesson."""
 
-from __future__ import annotations
-
 import json
 import random
 import signal

@@ -1,7 +1,5 @@
 """What lessons promise beyond an echo: short, by themselves, and not to be stopped."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Limits are met, refused, counted and survived."""
 
-from __future__ import annotations
-
 import csv
 import os
 import socket

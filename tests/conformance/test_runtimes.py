@@ -1,7 +1,5 @@
 """What runtimes/ holds does what any client may expect, where its tools are here."""
 
-from __future__ import annotations
-
 import http.client
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How a server ends: on a signal, with its parent, and on a bad start."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -3,8 +3,6 @@
 A limit is short here and its slack wide: what is compared is one limit with none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time

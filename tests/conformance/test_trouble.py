@@ -1,7 +1,5 @@
 """What must not happen, happens: no memory, threads that hang, thousands to stop."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Who only reads answers, who asks Redis without end, who comes and goes all the t
 who marks bytes as urgent.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

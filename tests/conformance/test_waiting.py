@@ -1,7 +1,5 @@
 """Flags that change how a server waits: --busy-wait and --steer."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Workers: as many as were asked for, and what becomes of those who wait or die."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
