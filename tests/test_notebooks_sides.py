@@ -99,6 +99,7 @@ def test_a_study_of_idle_connections_leaves_out_who_was_measured_alone():
     said: list[str] = []
     names = rules.execute(
         *("06-idle", "cell-60"),
+        settings={},
         study=SimpleNamespace(load=lambda *_, **__: frame),
         Report=lambda *_, **__: SimpleNamespace(note=said.append),
         left_out=lambda *_: iter(["alone"]),

@@ -164,6 +164,45 @@ def test_environments_never_mix_silently(tmp_path):
         read(tmp_path, environment="c")
 
 
+def settings(tmp_path) -> None:
+    """Write trials 0 to 3: two sizes, two engines, one without any."""
+    factors = [{"size": 15}, {"size": 64}, {"size": 15, "engine": "epoll"}]
+    factors += [{"size": 15, "engine": "auto"}]
+    trials = [made.trial(order=i, key=str(i)) for i in range(4)]
+    for trial, more in zip(trials, factors, strict=True):
+        trial["factors"] |= more
+    made.write(tmp_path, trials)
+
+
+@pytest.mark.parametrize(
+    ("only", "taken", "note"),
+    [
+        ({"size": 15}, "023", "1 trial was left out, of another size"),
+        ({"engine": None}, "01", "2 trials were left out, of another engine"),
+        ({"engine": [None, "auto"]}, "013", "another engine"),
+        ({"size": 15, "engine": "epoll"}, "2", "another size and engine"),
+        ([{"size": 64}, {"engine": "auto"}], "13", "another engine"),
+    ],
+)
+def test_trials_of_other_settings_are_left_out_with_a_warning(
+    tmp_path, only, taken, note
+):
+    settings(tmp_path)
+    with pytest.warns(frames.RunWarning, match=note):
+        frame = read(tmp_path, only=only)
+    assert "".join(frame["key"]) == taken
+    assert list(frame.index) == list(range(len(taken)))
+
+
+def test_settings_that_all_trials_have_leave_nothing_to_say(tmp_path):
+    settings(tmp_path)
+    frame = read(tmp_path, only={"size": [15, 64], "connections": 100})
+    assert len(frame) == 4
+    assert frame.attrs["notes"] == []
+    with pytest.raises(frames.RunError, match="none of 4 trials has size 16"):
+        read(tmp_path, only={"size": 16})
+
+
 BUDGET = "the budget of 2 s is used"
 PROGRESS = {"run": "made", "study": "response-time", "state": "interrupted"}
 PROGRESS |= {"planned": 40, "done": 1, "resumed": 0, "failed": 0}

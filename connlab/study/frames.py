@@ -76,6 +76,7 @@ def load(
     environment: str | None = None,
     mixed: bool = False,
     accept: Sequence[str] = (),
+    only: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     warn: bool = True,
 ) -> pd.DataFrame:
     """Return the trials of one study of one run, one row each.
@@ -93,6 +94,11 @@ def load(
     accept : sequence of str
         Gates whose failure leaves no trial out ("quiet" on a machine that never is);
         the notes say how many trials that lets in.
+    only : mapping of str to level, or several of them, optional
+        Take only trials with these settings, or with those of any: what a study neither
+        varies nor compares has to be alike, and a run may hold trials that were asked
+        for with other parameters. Levels are those of `select`; the notes say how many
+        trials were left out.
     warn : bool
         Whether to warn of the notes; not where the study's notebook has done so.
 
@@ -111,7 +117,7 @@ def load(
     ------
     RunError
         No such run or study; trials of different environments (kernel, CPU,
-        mitigations, binaries) without `environment` or `mixed`.
+        mitigations, binaries) without `environment` or `mixed`; none that is as `only`.
 
     Warns
     -----
@@ -123,6 +129,7 @@ def load(
     types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
+    frame = frame if only is None else _only(frame, only, notes)
     frame = _accepting(frame, accept, notes)
     folder = schema.study_folder(run, study, root=root)
     _note_half_run(folder, len(frame), notes)
@@ -184,15 +191,16 @@ def as_trials(frame: pd.DataFrame) -> pd.DataFrame:
 def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
     """Return the trials of one cell; empty where the study has no such factor.
 
-    A list allows several levels; None stands for a missing one.
+    A list allows several levels; None, in a list as well, stands for a missing one.
     """
     chosen = pd.Series(True, index=frame.index)
     for column, level in cell.items():
         if column not in frame:
             return frame.iloc[:0]
         allowed = level if isinstance(level, list) else [level]
+        given = [each for each in allowed if each is not None]
         values = frame[column]
-        chosen &= values.isna() if level is None else values.isin(allowed)
+        chosen &= values.isin(given) | (values.isna() & (len(given) < len(allowed)))
     return frame[chosen]
 
 
@@ -337,6 +345,39 @@ def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
         state = "was still running" if beat.state == "running" else "ended early"
         why = beat.message or f"{trials} of {beat.planned} planned trials"
         notes.append(f"the sweep {state}: {why}")
+
+
+def _only(
+    frame: pd.DataFrame, only: Mapping | Sequence[Mapping], notes: list[str]
+) -> pd.DataFrame:
+    """Return the trials that are as one of the kinds asked for, and note the others."""
+    kinds = [only] if isinstance(only, Mapping) else only
+    found = [index for kind in kinds for index in select(frame, _as_text(kind)).index]
+    kept = frame.index.isin(found)
+    if kept.all():
+        return frame
+    if not kept.any():
+        texts = (", ".join(f"{k} {v}" for k, v in kind.items()) for kind in kinds)
+        raise RunError(f"none of {len(frame)} trials has {'; or '.join(texts)}")
+    taken, left = frame[kept], frame[~kept]
+    names = [
+        name.replace("_", " ")
+        for name in dict.fromkeys(name for kind in kinds for name in kind)
+        if not set(left[name].dropna()) <= set(taken[name].dropna())
+    ]
+    many = "1 trial was" if len(left) == 1 else f"{len(left)} trials were"
+    notes.append(f"{many} left out, of another {listing(names) or 'kind'}")
+    return taken.reset_index(drop=True)
+
+
+def _as_text(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the levels of text columns as text, as `load` has them."""
+    texts = {column.name for column in schema.FACTORS if column.dtype == "string"}
+    lists = {k: v if isinstance(v, list) else [v] for k, v in kind.items()}
+    return {
+        name: [x if x is None else str(x) for x in levels] if name in texts else levels
+        for name, levels in lists.items()
+    }
 
 
 def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
