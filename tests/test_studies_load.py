@@ -192,3 +192,10 @@ def test_loads_are_called_as_they_were_asked_for_where_they_lie_near():
     named = load.as_asked(loads, [0.1, 0.5, 0.7, 0.9, 1.2])
     assert named.tolist()[:5] == [0.1, 0.7, 0.9, 0.6, 1.2]
     assert pd.isna(named[5])
+
+
+def test_loads_that_lie_close_keep_their_names():
+    asked = [0.98, 0.9, 0.94]
+    loads = pd.Series([0.9, 0.905, 0.94, 0.935, 0.98, 1.0])
+    assert load.as_asked(loads, asked).tolist() == [0.9, 0.9, 0.94, 0.94, 0.98, 0.98]
+    assert load.as_asked(loads, []).tolist() == loads.round(2).tolist()

@@ -81,7 +81,7 @@ AS_ASKED = 0.05
 
 
 def as_asked(loads: pd.Series, asked: Sequence[float]) -> pd.Series:
-    """Return loads as they were asked for where they lie near, else with two digits.
+    """Return for each load the nearest asked for where that is near, else two digits.
 
     The rates of a run were set by the capacity that was known then; computed again, it
     may have moved by a few percent.
@@ -92,10 +92,10 @@ def as_asked(loads: pd.Series, asked: Sequence[float]) -> pd.Series:
     [0.7, 0.6, nan]
     """
     found = loads.astype(float)
-    named = found.round(2)
-    for share in asked:
-        named = named.mask((found / share - 1).abs() <= AS_ASKED, share)
-    return named
+    nearest = found.map(
+        lambda x: min(asked, key=lambda share: abs(x / share - 1), default=math.nan)
+    ).astype(float)
+    return found.round(2).mask((found / nearest - 1).abs() <= AS_ASKED, nearest)
 
 
 def knee(
