@@ -286,9 +286,14 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     assert (claims["loops-gain-little"] is not None) == known
 
 
-def runtimes(*verdicts: str) -> dict[str, Any]:
-    rows = [pair(v, model=str(i), connections=50) for i, v in enumerate(verdicts)]
+def runtimes(*verdicts: str, level: int = 50) -> dict[str, Any]:
+    rows = [pair(v, model=str(i), connections=level) for i, v in enumerate(verdicts)]
     return {"own": pd.DataFrame(rows), "at": 50, "names": {"0": "a", "1": "b"}}
+
+
+def uring(baseline: str) -> dict[str, Any]:
+    costs = pd.DataFrame([pair(model="epoll", against=baseline)])
+    return {"costs": costs, "baseline": baseline, "counted": formatting.counted}
 
 
 def hosts(*words: list[str]) -> dict[str, Any]:
@@ -352,11 +357,15 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("13-runtimes", runtimes(OPEN, OPEN), {"None of": True}),
         ("13-runtimes", runtimes(YES, OPEN), {"is shown": True}),
         ("13-runtimes", runtimes(YES, YES), {"are shown": True}),
+        ("13-runtimes", runtimes(YES, YES), {"With 50 connections": True}),
+        ("13-runtimes", runtimes(YES, level=9), {"With 9 connections": True}),
         ("14-hosts", hosts(), {"not measured": True}),
         ("14-hosts", hosts([NO, NO], [YES, NO]), {"is shown": True}),
         ("14-hosts", hosts([NO, YES], [YES, NO]), {"are shown": True}),
         ("14-hosts", hosts([NO, OPEN], [YES, NO]), {"1 of": True}),
         ("14-hosts", hosts([NO, OPEN]), {"None of": True}),
+        ("14-hosts", hosts([NO], [YES]), {"place and dearer": False}),
+        ("07-uring", uring("uring"), {"not compared with uring": True}),
         ("12-why", explained([], []), {"Nothing": True, "mean": False}),
         ("12-why", explained([], []), {"epoll spends 60": True}),
         (

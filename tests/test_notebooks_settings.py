@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -9,9 +10,18 @@ from unittest.mock import Mock
 import notebook_rules as rules
 import pandas as pd
 import pytest
+import seaborn as sns
+import study_made as made
 
+from connlab import figures
 from connlab.drive import grid as sweeps
-from connlab.report import Report
+from connlab.intervals import centre, interval, intervals, ratios, t95
+from connlab.report import Report, text_table
+from connlab.study import formatting, repeating
+from connlab.study.frames import counted
+from connlab.study.turns import MARGIN
+
+SPENT = "server_cpu_per_request_s"
 
 
 @pytest.fixture
@@ -181,4 +191,134 @@ def test_a_study_of_workers_without_a_usable_trial_of_a_part_draws_no_figure(rep
 def test_nobody_says_who_was_the_bottleneck_of_no_trial(report):
     used = pd.DataFrame({"label": pd.Series([], dtype="string")})
     rules.execute("05-bulk", "cell-32", used=used, size=1, report=report)
-    assert not written(report)["findings"]
+    assert not json.loads(report.write().read_text())["findings"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "levels"), [([], {5}), ([9], {5}), ([9, 64], {5, 100})]
+)
+def test_bulk_is_asked_at_other_connections_for_other_sizes_alone(sizes, levels):
+    names = {"models": ["x"], "connections": [5], "sizes": sizes}
+    names |= {"size_at": 100, "byte_rate": 0}
+    made_ = grids("05-bulk", "cell-04", "cell-05", **names)
+    assert {n for grid in made_ for n in grid["connections"]} == levels
+
+
+def usable(rows: list[tuple], *columns: str, **more) -> pd.DataFrame:
+    """Return rows of trials of which each counts."""
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.assign(repeat=0, ok=True, label=None, reason=None, **more)
+
+
+def test_both_kinds_of_clients_stand_side_by_side_where_both_were(report):
+    kinds = [("unlimited", 5), ("rate-limited", 5), ("unlimited", 100)]
+    metrics = ["pss_net_bytes", "socket_memory_bytes", "server_cpu_share"]
+    metrics += ["threads_max", "bytes_per_s"]
+    more = {"model": "epoll", "size": 9, "attempted": 5, "established": 5}
+    frame = usable(kinds, "clients", "connections", **more, **dict.fromkeys(metrics, 1))
+    cell = ["model", "clients", "connections", "size"]
+    rate = intervals(frame, "bytes_per_s", cell)
+    names = {"measured": frame, "rate": rate, "cell": cell, "size": 9, "pd": pd}
+    names |= {"intervals": intervals, "text_table": text_table, "report": report}
+    figures = Mock(labels=lambda _: {"epoll": "epoll"})
+    rules.execute("05-bulk", "cell-29", figures=figures, **names)
+    (table,) = json.loads(report.write().read_text())["tables"]
+    assert [row[1] for row in table["rows"]] == ["rate-limited", "unlimited"]
+
+
+def test_where_nobody_has_a_rate_at_the_most_connections_fewer_are_shown(
+    tmp_path, report
+):
+    trials = made.load(tmp_path, made.sweep(("select",), (10, 2000), blocks=4))
+    cell = ["model", "connections"]
+    of = {name: intervals(trials, name, cell) for name in ("throughput_rps", SPENT)}
+    names = {"measured": trials, "used": trials[counted(trials)], "together": trials}
+    names |= {"throughput": of["throughput_rps"], "cost": of[SPENT], "sns": sns}
+    names |= {"figures": figures, "centre": centre, "t95": t95, "pd": pd}
+    names |= {"intervals": intervals, "text_table": text_table}
+    drawn = Mock(wraps=report)
+    cells = ("cell-13", "cell-32")
+    rules.execute("01-response-time", *cells, report=drawn, baseline="epoll", **names)
+    (ax,) = drawn.figure.call_args.args[1].axes.flat
+    assert [text.get_text() for text in ax.texts] == ["select"]
+    (table,) = json.loads(report.write().read_text())["tables"]
+    ((model, *numbers),) = table["rows"]
+    assert model == "select"
+    assert "—" not in numbers
+
+
+def test_pools_that_were_measured_earlier_are_drawn(report):
+    rows = [(n, block, n + block / 100) for n in (1, 4) for block in range(4)]
+    steady = usable(rows, "workers", "block", "busy_workers", part="size")
+    names = {"steady": steady, "best": None, "sizes": [], "spinning": [], "sns": sns}
+    names |= {"figures": figures, "centre": centre, "t95": t95, "intervals": intervals}
+    rules.execute("03-pools", "cell-46", "cell-47", report=report, **names)
+    (figure,) = json.loads(report.write().read_text())["figures"]
+    assert figure["id"] == "fig-pools-sizes"
+
+
+def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(report):
+    lengths = {"turns": (None, 5.0), "many": (None, 20.0)}
+    rows = [
+        (arm, length, model, block, 1 + block / 100)
+        for arm in lengths
+        for length in lengths[arm]
+        for model in ("epoll", "thread")
+        for block in range(5)
+    ]
+    frame = usable(rows, "arm", "slice", "model", "block", SPENT, connections=9)
+    frame = frame.assign(throughput_rps=frame[SPENT], response_mean_s=frame[SPENT])
+    names = {"measured": frame, "model": "epoll", "other": "thread", "cost": SPENT}
+    names |= {"ratios": ratios, "interval": interval, "asdict": asdict, "pd": pd}
+    cells = ("cell-31", "cell-33", "cell-34", "cell-35-2")
+    found = rules.execute(
+        *("00-the-machine", *cells),
+        **{"report": report, "figures": figures, "MARGIN": MARGIN, **names},
+    )
+    for name in ("apart", "ratio_apart", "wait_apart"):
+        assert found[name]["way"].tolist() == ["one by one"]
+        assert found[name]["value"].tolist() == pytest.approx([1.0])
+
+
+def test_windows_of_trials_that_do_not_differ_may_all_be_of_one(report):
+    inside = pd.DataFrame({"key": list("aabb"), "throughput_rps": [1.0, 3.0] * 2})
+    good = pd.DataFrame({"throughput_rps": [2.0, 2.1], "window_s": 1.0, "seconds": 2.0})
+    rules.execute(
+        *("00-the-machine", "cell-47"),
+        **{"inside": inside, "good": good, "report": report},
+        variance_components=repeating.variance_components,
+        recommended_repetitions=repeating.recommended_repetitions,
+        trials_needed=repeating.trials_needed,
+    )
+    (table,) = json.loads(report.write().read_text())["tables"]
+    assert table["rows"][0][-1] == "all in one trial"
+
+
+def test_no_load_is_asked_for_where_no_capacity_is_known():
+    nothing = {"models": [], "kinds": {}, "asked": {}, "beyond": [], "budget": None}
+    drive, capacity = Mock(), pd.Series([], dtype=float)
+    names = {"capacity": capacity, "loads": [0.5], "turn": 20.0}
+    rules.execute("11-load", "cell-06", drive=drive, **names, **nothing)
+    drive.sweep.assert_not_called()
+
+
+def test_a_baseline_that_did_not_reach_the_rate_is_named(report):
+    columns = ["model", "slice_p99_s", "response_p99_s", "block"]
+    equal = usable([], *columns).astype({"ok": bool})
+    names = {"equal": equal, "at": 50, "baseline": "epoll", "names": {}}
+    names |= {"intervals": intervals, "ratios": ratios, "figures": figures}
+    names |= {"formatting": formatting, "report": report}
+    rules.execute("13-runtimes", "cell-22", **names)
+    (note,) = json.loads(report.write().read_text())["notes"]
+    assert "epoll has to reach 1.2 times its rate with 50 connections" in note
+
+
+def test_messages_as_small_as_those_beside_idle_connections_are_bulk():
+    rows = [(2000.0, None), (None, None), (None, 50)]
+    frame = pd.DataFrame(rows, columns=["connect_rate", "active"]).assign(size="64")
+    shown = ["system", "model", "clients", "connections", "bytes_per_s", "threads"]
+    frame = frame.assign(ok=True, **dict.fromkeys(shown, "any"))
+    names = {"measured": frame, "Report": Mock(), "about": {}, "seed": 1}
+    found = rules.execute("15-winsock", "cell-11", **names)
+    parts = [list(found[name].index) for name in ("ends", "bulk", "idling")]
+    assert parts == [[0], [1], [2]]
