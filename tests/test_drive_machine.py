@@ -120,3 +120,10 @@ def test_a_fact_that_only_the_older_class_has_is_a_difference():
     older = {"cpu": "a", "cpu_quota": 1.5}
     assert machine.differences(older, {"cpu": "a"}) == "cpu_quota"
     assert machine.differences({"cpu": "a"}, older) == "cpu_quota"
+
+
+def test_a_limit_is_lowered_and_never_raised(monkeypatch):
+    limits = {"descriptors": {"soft": 900, "hard": 900}}
+    monkeypatch.setattr(machine, "limits", lambda: limits)
+    with pytest.raises(ValueError, match="descriptors: 1000000; allowed: 900"):
+        machine.lower_descriptors(1_000_000)

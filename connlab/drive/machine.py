@@ -86,6 +86,11 @@ def lower_descriptors(limit: int) -> None:
     """
     if not evaluation.folder():
         hosts_asked.refuse("limits are lowered")
+        hard = limits()["descriptors"]["hard"]
+        if hard is not None and limit > hard:
+            raise ValueError(
+                f"descriptors: {limit}; allowed: {hard}, the limit, or less"
+            )
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
