@@ -293,7 +293,7 @@ def runtimes(*verdicts: str, level: int = 50) -> dict[str, Any]:
 
 def uring(baseline: str) -> dict[str, Any]:
     costs = pd.DataFrame([pair(model="epoll", against=baseline)])
-    return {"costs": costs, "baseline": baseline, "counted": formatting.counted}
+    return {"costs": costs, "baseline": baseline}
 
 
 def hosts(*words: list[str]) -> dict[str, Any]:

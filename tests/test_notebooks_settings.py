@@ -199,7 +199,7 @@ def test_nobody_says_who_was_the_bottleneck_of_no_trial(report):
 )
 def test_bulk_is_asked_at_other_connections_for_other_sizes_alone(sizes, levels):
     names = {"models": ["x"], "connections": [5], "sizes": sizes}
-    names |= {"size_at": 100, "byte_rate": 0}
+    names |= {"size": 9, "size_at": 100, "byte_rate": 0}
     made_ = grids("05-bulk", "cell-04", "cell-05", **names)
     assert {n for grid in made_ for n in grid["connections"]} == levels
 
