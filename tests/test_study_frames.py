@@ -8,6 +8,7 @@ import pytest
 import study_made as made
 
 from connlab import schema
+from connlab.drive import evaluation
 from connlab.study import frames, load
 
 
@@ -192,6 +193,17 @@ def test_trials_of_other_settings_are_left_out_with_a_warning(
         frame = read(tmp_path, only=only)
     assert "".join(frame["key"]) == taken
     assert list(frame.index) == list(range(len(taken)))
+
+
+def test_a_run_that_is_evaluated_again_is_taken_as_it_was_measured(
+    tmp_path, monkeypatch
+):
+    """What it did not record had the defaults of its day."""
+    settings(tmp_path)
+    monkeypatch.setenv(evaluation.FOLDER, "runs/made")
+    frame = read(tmp_path, only={"size": 16, "engine": "uring"})
+    assert len(frame) == 4
+    assert frame.attrs["notes"] == []
 
 
 def test_settings_that_all_trials_have_leave_nothing_to_say(tmp_path):

@@ -15,8 +15,7 @@ from typing import Any
 from connlab import schema
 from connlab.drive import store
 
-#: environment variable: the folder of the run that is evaluated again
-FOLDER = "CONNLAB_EVALUATE"
+FOLDER = schema.EVALUATE
 REASON = "nothing is measured, as the run is evaluated again"
 
 

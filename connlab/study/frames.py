@@ -8,6 +8,7 @@ and `reason` says why in a few words. `usable` leaves it out of intervals, `cell
 counts the usable trials and the reasons of the others.
 """
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -98,7 +99,8 @@ def load(
         Take only trials with these settings, or with those of any: what a study neither
         varies nor compares has to be alike, and a run may hold trials that were asked
         for with other parameters. Levels are those of `select`; the notes say how many
-        trials were left out.
+        trials were left out. None is where a run is evaluated again: settings that it
+        did not record may have had other defaults then.
     warn : bool
         Whether to warn of the notes; not where the study's notebook has done so.
 
@@ -129,7 +131,8 @@ def load(
     types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
-    frame = frame if only is None else _only(frame, only, notes)
+    if only is not None and not os.environ.get(schema.EVALUATE):
+        frame = _only(frame, only, notes)
     frame = _accepting(frame, accept, notes)
     folder = schema.study_folder(run, study, root=root)
     _note_half_run(folder, len(frame), notes)
