@@ -136,10 +136,8 @@ def write(results: Results, folder: Path) -> Path:
     with contextlib.suppress(FileNotFoundError, ValueError):
         if _content(Results.model_validate_json(path.read_text("utf-8"))) == content:
             return path
-    dated = {"made_at": datetime.now(UTC).isoformat(timespec="milliseconds"), **content}
-    text = json.dumps(dated, ensure_ascii=False, indent=1, allow_nan=False)
-    put(path, f"{text}\n".encode(), flush=True)
-    return path
+    made_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return write_json(path, {"made_at": made_at, **content})
 
 
 def _content(results: Results) -> dict[str, Any]:
@@ -267,3 +265,10 @@ def _widest(widths: Sequence[Mapping[str, Any]]) -> str:
         f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
         f" (target ±{100 * worst['target']:.3g}%)"
     )
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> Path:
+    """Write a JSON file atomically: readers see the old one or the new one."""
+    text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
+    put(path, f"{text}\n".encode(), flush=True)
+    return path
