@@ -54,15 +54,11 @@ def _unpack(path: Path) -> None:
     Its folder is locked meanwhile: of two sweeps the second would else put what was
     packed in place of what the first has appended to.
     """
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with schema.alone(path.parent):
         packed = schema.facts_file(path)
         if packed != path:
             put(path, schema.facts_bytes(path), flush=True)
             packed.unlink()
-    finally:
-        os.close(folder)
 
 
 def _append(fd: int, name: str, line: str) -> None:
