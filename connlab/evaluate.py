@@ -3,8 +3,9 @@
     each study that the run holds -> the parameters of its executed notebook
         -> today's notebook with these, measuring nothing -> results, claims
 
-Study 00 comes first, as its lines stand in the figures of the others; those are made
-side by side, a notebook on each core, and last the one that reads their ratios.
+Study 00 comes first, as its lines stand in the figures of the others, and beside it the
+one that takes longest and draws none; the others are made side by side, a notebook on
+each core, and last the one that reads their ratios.
 
 What is derived can be thrown away and made again, on any machine: after a change of an
 analysis or a figure, or from a run that somebody else deposited.
@@ -25,7 +26,7 @@ from connlab.parameters import ParameterError, declared
 from connlab.schema import TRIALS, existing_run, facts_file, run_folder, study_folder
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
-_FIRST, _LAST = ("the-machine",), ("doubts",)
+_FIRST, _LAST = ("the-machine", "intervals"), ("doubts",)
 _SIDE_BY_SIDE = 4  # kernels at once, at most: each takes a quarter of a GiB
 
 

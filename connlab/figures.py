@@ -546,6 +546,7 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(RC):
         figure.draw_without_rendering()
+        figure.set_layout_engine(None)  # it is laid out; savefig would do so twice more
         box = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
         figure.savefig(folder / f"{name}.pdf", metadata=_PDF, bbox_inches=box)
         svg = io.StringIO()

@@ -30,10 +30,10 @@ from connlab.study.metrics import is_bounded_by_client, is_share
 from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import (
     MARGIN,
+    Side,
     carried,
     of_trials,
     shares_rounds,
-    took_turns,
     verdict,
 )
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
@@ -147,8 +147,8 @@ def client_bound(trials: pd.DataFrame) -> bool:
     Then a rate is a lower bound of what the server can do. What a request costs the
     server is known all the same.
     """
-    labels = trials["label"].eq(CLIENT_BOUND).fillna(False).astype(bool)
-    return bool(len(labels) and labels.mean() > 0.5)
+    bound = int((trials["label"] == CLIENT_BOUND).sum())
+    return 2 * bound > len(trials)
 
 
 def ratios(
@@ -217,14 +217,15 @@ def _pairs(
     groups = good.groupby(within, dropna=False) if within else [((), good)]
     bounded = is_bounded_by_client(metric)
     for cell, group in groups:
-        sides = dict(list(group.groupby(by)))
+        sides = {name: Side(side, metric) for name, side in group.groupby(by)}
         base = sides.pop(baseline, None)
         if base is None:
             continue
+        base_limited = bounded and client_bound(base.trials)
         for side, arm in sides.items():
-            fit, method = log_ratio(arm, base, metric)
-            limited = (bounded and client_bound(arm), bounded and client_bound(base))
-            apart = took_turns(arm) != took_turns(base)
+            fit, method = log_ratio(arm, base)
+            limited = (bounded and client_bound(arm.trials), base_limited)
+            apart = arm.took_turns != base.took_turns
             yield _cell(cell), side, fit, method, limited, apart
 
 
@@ -249,7 +250,7 @@ def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
 
     Of trials that count, each with a value of the metric, which is positive.
     """
-    fit, method = log_ratio(arm, base, metric)
+    fit, method = log_ratio(Side(arm, metric), Side(base, metric))
     return fit.interval(LEVEL, method=method, log=True)
 
 
@@ -286,12 +287,12 @@ def hold_together(
     )
 
 
-def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, str]:
+def log_ratio(arm: Side, base: Side) -> tuple[Fit, str]:
     """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
-    logs = of_trials(arm, base, metric)
+    logs = of_trials(arm, base)
     if logs is not None and len(logs):
-        return Fit.of(logs), _ROUNDS if shares_rounds(arm, base, metric) else _BLOCKS
-    y, x = _logs(arm, metric), _logs(base, metric)
+        return Fit.of(logs), _ROUNDS if shares_rounds(arm, base) else _BLOCKS
+    y, x = _logs(arm), _logs(base)
     arm_log, base_log = dict(y), dict(x)
     blocks = [log - base_log[key] for key, log in arm_log.items() if key in base_log]
     unique = len(arm_log) == len(y) and len(base_log) == len(x)
@@ -300,11 +301,11 @@ def log_ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[Fit, 
     return _welch([log for _, log in y], [log for _, log in x]), _WELCH
 
 
-def _logs(side: pd.DataFrame, metric: str) -> list[tuple[tuple, float]]:
+def _logs(side: Side) -> list[tuple[tuple, float]]:
     """Return block and repeat of each trial with a positive value, and its log."""
-    side = side[~carried(side)]
-    values = side[metric].to_numpy(dtype=float)
-    keys = zip(side["block"].to_numpy(), side["repeat"].to_numpy(), strict=True)
+    trials = side.trials[~carried(side.trials)]
+    values = trials[side.metric].to_numpy(dtype=float)
+    keys = zip(trials["block"].to_numpy(), trials["repeat"].to_numpy(), strict=True)
     pairs = zip(keys, values, strict=True)
     return [(key, math.log(value)) for key, value in pairs if value > 0]
 

@@ -64,10 +64,12 @@ class Rounds:
         self, base: "Rounds", metric: str
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the rounds in which both have a value, and the logarithms of both."""
-        number, i, j = np.intersect1d(
-            self.number, base.number, assume_unique=True, return_indices=True
-        )
-        y, x = self.logs[metric][i], base.logs[metric][j]
+        number, y, x = self.number, self.logs[metric], base.logs[metric]
+        if not np.array_equal(number, base.number):
+            number, i, j = np.intersect1d(
+                number, base.number, assume_unique=True, return_indices=True
+            )
+            y, x = y[i], x[j]
         finite = np.isfinite(y) & np.isfinite(x)
         return number[finite], y[finite], x[finite]
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -49,8 +50,11 @@ class Fit:
 
         a = np.asarray(x, dtype=float)
         n = len(a)
-        error = a.std(ddof=1) / math.sqrt(n) if n > 1 else math.nan
-        return cls(float(a.mean()) if n else math.nan, float(error), n - 1, n)
+        mean = float(a.sum()) / n if n else math.nan
+        if n < 2:
+            return cls(mean, math.nan, n - 1, n)
+        variance = float(((a - mean) ** 2).sum()) / (n - 1)  # std() takes 4 × as long
+        return cls(mean, math.sqrt(variance) / math.sqrt(n), n - 1, n)
 
     @property
     def informative(self) -> bool:
@@ -172,7 +176,7 @@ def _shrunk(fit: Fit, variance: float, df: float) -> Fit:
     weight = df / (df + fit.df) if math.isfinite(df) else 1.0
     mixed = weight * variance + (1 - weight) * _variance(fit)
     error = max(fit.error, math.sqrt(mixed / fit.n))
-    return replace(fit, error=error, df=fit.df + min(df, (DF_GAIN - 1) * fit.df))
+    return Fit(fit.mean, error, fit.df + min(df, (DF_GAIN - 1) * fit.df), fit.n)
 
 
 def usual_variance(
@@ -187,13 +191,14 @@ def usual_variance(
     """
     import numpy as np
     from scipy.optimize import brentq
-    from scipy.special import digamma, polygamma
+    from scipy.special import digamma, zeta
 
+    trigamma = partial(zeta, 2)
     half = np.asarray(df, dtype=float) / 2
     logs = np.log(variances) - digamma(half) + np.log(half)
-    excess = logs.var(ddof=fitted) - polygamma(1, half).mean()
-    if excess <= polygamma(1, _DF_INFINITE / 2):
+    excess = logs.var(ddof=fitted) - trigamma(half).mean()
+    if excess <= trigamma(_DF_INFINITE / 2):
         return float(np.exp(logs.mean())), math.inf
-    half_df = brentq(lambda x: polygamma(1, x) - excess, 1e-6, _DF_INFINITE)
+    half_df = brentq(lambda x: trigamma(x) - excess, 1e-6, _DF_INFINITE)
     variance = np.exp(logs.mean() + digamma(half_df) - np.log(half_df))
     return float(variance), 2 * half_df

@@ -90,7 +90,7 @@ def test_trials_without_a_notebook_are_left_out_aloud(project, monkeypatch):
 
 def test_a_study_comes_after_those_that_it_reads():
     first, between, last = evaluate._in_order(notebook.every())
-    assert list(map(notebook.study_of, first)) == ["the-machine"]
+    assert list(map(notebook.study_of, first)) == ["the-machine", "intervals"]
     assert list(map(notebook.study_of, last)) == ["doubts"]
     assert {*first, *between, *last} == set(notebook.every())
 

@@ -43,8 +43,11 @@ def judge(
         return json.loads(verdicts.read_text("utf-8"))["answer"]
     from connlab import claims
 
+    shared: dict[str, tuple] = {}
     judged, rereadings = (
-        claims.judge_all(run, root=root, path=path) if path.is_file() else ()
+        claims.judge_all(run, root=root, path=path, studies=shared)
+        if path.is_file()
+        else ()
         for path in (base / ledger, (base / ledger).parent / REREADINGS)
     )
     claims.write(judged, run, rereadings=rereadings, root=root)

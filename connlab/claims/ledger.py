@@ -105,15 +105,26 @@ def judge(
         return Untestable(claim.untestable).finding
     if not trials:
         return Untestable(f"study {listing(claim.studies)} was not run").finding
-    ratios = pd.concat(printed, ignore_index=True) if printed else None
-    return apply(pd.concat(trials, ignore_index=True), claim.rule, ratios)
+    ratios = _together(printed) if printed else None
+    return apply(_together(trials), claim.rule, ratios)
+
+
+def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
 
 
 def judge_all(
-    run: str, *, root: str | Path = "runs", path: Path | None = None
+    run: str,
+    *,
+    root: str | Path = "runs",
+    path: Path | None = None,
+    studies: dict[str, tuple] | None = None,
 ) -> tuple[Judged, ...]:
-    """Judge every entry of the ledger by the trials of one run."""
-    studies: dict[str, tuple] = {}
+    """Judge every entry of the ledger by the trials of one run.
+
+    `studies` keeps what was read of the run, for the next ledger.
+    """
+    studies = {} if studies is None else studies
     judged = []
     for claim in ledger(path):
         for name in {*claim.studies} - {*studies}:

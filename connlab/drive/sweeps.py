@@ -220,7 +220,9 @@ def planned(study: str, **arguments: Any) -> SweepPlan:
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
     log = store.read(folder / store.TRIALS)
-    counts = _unused(map(schema.flatten, log.trials))
+    asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
+    rows = ({c.name: schema.value_of(c, trial) for c in asked} for trial in log.trials)
+    counts = _unused(rows)
     return SweepReport(
         run=folder.parent.name,
         study=folder.name,

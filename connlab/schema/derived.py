@@ -27,7 +27,7 @@ def ratio(above: float | None, below: float | None) -> float | None:
 
 def total(*values: float | None) -> float | None:
     """Return the sum of all; None where one is missing."""
-    return None if any(value is None for value in values) else sum(values)
+    return None if None in values else sum(values)
 
 
 def product(a: float | None, b: float | None) -> float | None:
@@ -202,8 +202,11 @@ def counted_rounds(trial: Mapping, name: str) -> list[Any]:
     Empty where servers took no turns, or where the trial lacks the list.
     """
     turns = trial.get("turns") or {}
+    numbers, values = turns.get("round") or (), turns.get(name) or ()
     disturbed = set(turns.get("disturbed") or ())
-    pairs = zip(turns.get("round") or (), turns.get(name) or (), strict=False)
+    if not disturbed:
+        return list(values[: len(numbers)])
+    pairs = zip(numbers, values, strict=False)
     return [value for number, value in pairs if number not in disturbed]
 
 

@@ -21,12 +21,13 @@ than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from connlab.rounds import METRICS
+from connlab.rounds import METRICS, Rounds
 from connlab.study.interval import LEVEL, Interval
 from connlab.variances import Fit
 
@@ -64,7 +65,46 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
     return ratios.groupby(level="trial").median()
 
 
-def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray | None:
+class Side:
+    """The trials of one cell, as a side of ratios of a metric.
+
+    Of trials that count, each with a value of the metric. What several ratios ask of
+    it is found once.
+    """
+
+    def __init__(self, trials: pd.DataFrame, metric: str) -> None:
+        self.trials, self.metric = trials, metric
+
+    def __repr__(self) -> str:
+        return f"<{self.metric} of {len(self.trials)} trials>"
+
+    @cached_property
+    def took_turns(self) -> bool:
+        """Whether all of its trials are `in_turns`."""
+        return took_turns(self.trials)
+
+    @cached_property
+    def turns(self) -> list["_Turns"]:
+        """What each trial in turns says."""
+        # by columns, as a frame takes milliseconds to give its rows
+        trials = self.trials
+        columns = [trials[c] for c in ("block", "repeat", "set")]
+        columns += [carried(trials), trials["rounds"], trials[self.metric]]
+        return list(map(_Turns, *columns))
+
+
+class _Turns(NamedTuple):
+    """One server's turns in a trial; `value` is the trial's own, of all its turns."""
+
+    block: int
+    repeat: int
+    set: str
+    carried: bool
+    rounds: Rounds
+    value: float
+
+
+def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     """Return log(arm / base) of each trial in which both took turns, else None.
 
     From the rounds where the metric has a value in each (`connlab.rounds.METRICS`),
@@ -72,31 +112,29 @@ def of_trials(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray 
     without a partner in its set is compared with that of its block. A carried one is
     not, and no partner serves twice, as each log counts as a trial.
     """
-    if not (took_turns(arm) and took_turns(base)):
+    if not (arm.took_turns and base.took_turns):
         return None
-    arm, base = (side.assign(carried=carried(side)) for side in (arm, base))
-    columns = ["block", "repeat", "set", "carried", "rounds", metric]
-    rows = list(base[columns].itertuples())
-    same_set = {row.set: row for row in rows}
-    unmatched = same_set.keys() - set(arm["set"])
+    same_set = {row.set: row for row in base.turns}
+    unmatched = same_set.keys() - {row.set for row in arm.turns}
     same_block = {
         (row.block, row.repeat): row
-        for row in rows
+        for row in base.turns
         if row.set in unmatched and not row.carried
     }
     logs = []
-    for row in arm[columns].itertuples():
+    for row in arm.turns:
         other = same_set.get(row.set)
         if other is None and not row.carried:
             other = same_block.get((row.block, row.repeat))
         if other is not None:
-            logs.append(_log_ratio(row, other, metric))
+            logs.append(_log_ratio(row, other, arm.metric))
     return np.array([log for log in logs if math.isfinite(log)])
 
 
-def shares_rounds(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> bool:
+def shares_rounds(arm: Side, base: Side) -> bool:
     """Whether any trials of both are of one set, with a value in each round."""
-    return metric in METRICS and not set(arm["set"]).isdisjoint(base["set"])
+    sets = {row.set for row in base.turns}
+    return arm.metric in METRICS and any(row.set in sets for row in arm.turns)
 
 
 def carried(trials: pd.DataFrame) -> pd.Series:
@@ -104,13 +142,16 @@ def carried(trials: pd.DataFrame) -> pd.Series:
 
     Ratios within its set need it; it is no trial of the baseline's cell.
     """
-    return trials.get("carried", pd.Series(False, index=trials.index)).eq(True)
+    if "carried" not in trials:
+        return pd.Series(False, index=trials.index)
+    return trials["carried"].eq(True)
 
 
 def in_turns(trials: pd.DataFrame) -> pd.Series:
     """Mark the trials whose servers shared a client with others."""
-    none = pd.Series(None, index=trials.index, dtype=object)
-    return trials.get("set", none).notna()
+    if "set" not in trials:
+        return pd.Series(False, index=trials.index)
+    return trials["set"].notna()
 
 
 def took_turns(side: pd.DataFrame) -> bool:
@@ -118,10 +159,10 @@ def took_turns(side: pd.DataFrame) -> bool:
     return "set" in side and bool(in_turns(side).all())
 
 
-def _log_ratio(arm: Any, base: Any, metric: str) -> float:
+def _log_ratio(arm: _Turns, base: _Turns, metric: str) -> float:
     if metric in METRICS and arm.set == base.set:
         return arm.rounds.log_ratio(base.rounds, metric)
-    y, x = getattr(arm, metric), getattr(base, metric)
+    y, x = arm.value, base.value
     return math.log(y / x) if y > 0 and x > 0 else math.nan
 
 
