@@ -11,6 +11,7 @@ What is derived can be thrown away and made again, on any machine: after a chang
 analysis or a figure, or from a run that somebody else deposited.
 """
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -69,8 +70,9 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
 
     RuntimeError when a process that executes them was killed.
     """
-    for stage in _in_order(paths):
-        cores = min(len(os.sched_getaffinity(0)), _SIDE_BY_SIDE, len(stage))
+    *stages, last = _in_order(paths)
+    for stage in stages:
+        cores = min(_cores(), _SIDE_BY_SIDE, len(stage))
         if cores < 2:
             yield from map(partial(_execute, run), stage)
             continue
@@ -85,6 +87,34 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
+    with _judging(run) if last and _cores() > 1 else contextlib.nullcontext():
+        yield from map(partial(_execute, run), last)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def _judging(run: str) -> Iterator[None]:
+    """Have the ledger judged beside the last notebook, of which no verdict is made.
+
+    Verdicts are kept, so that `paper.judge` finds them afterwards; its errors as well.
+    """
+
+    def judge() -> None:
+        with contextlib.suppress(Exception):
+            paper.judge(run)
+
+    process = multiprocessing.get_context("fork").Process(target=judge)
+    process.start()
+    try:
+        yield
+    except BaseException:
+        process.terminate()
+        raise
+    finally:
+        process.join()
 
 
 def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
@@ -98,7 +128,9 @@ def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
 
 def _execute(run: str, path: Path) -> tuple[Path, str | None]:
     try:
-        notebook.run(path, run=run, parameters=parameters(run, path))
+        with notebook.ForkedKernels() as kernels:
+            given = parameters(run, path)
+            notebook.run(path, run=run, parameters=given, kernels=kernels)
     except notebook.NotebookError as error:
         return path, str(error)
     except ParameterError as error:  # of a notebook that allowed more when it was run

@@ -1,7 +1,8 @@
 """A kernel of notebooks that has imported what all of them use: -f CONNECTION_FILE.
 
 Imports take a second or two. `connlab.notebook.Kernels` has the kernel of the next
-notebook do them while the present one draws its figures and nothing is measured.
+notebook do them while the present one draws its figures and nothing is measured;
+`connlab.kernel_server` does them once for many.
 """
 
 # ruff: noqa: E402
@@ -31,6 +32,11 @@ def _formatted(message: object, category: type, *where, **line) -> str:
     return _usual(message, category, *where, **line)
 
 
-if __name__ == "__main__":
+def main(arguments: list[str] | None = None) -> None:
+    """Serve cells until asked to end; `arguments` are those of the command line."""
     warnings.formatwarning = _formatted
-    launch_new_instance()
+    launch_new_instance(argv=arguments)
+
+
+if __name__ == "__main__":
+    main()

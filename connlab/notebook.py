@@ -274,6 +274,17 @@ class Kernels:
             await self._spare.start()
 
 
+class ForkedKernels(Kernels):
+    """Kernels whose imports are done once for all (`connlab.kernel_server`)."""
+
+    def take(self) -> _Kernel:
+        """Return a kernel that has not started."""
+        return _Kernel(forked=True)
+
+    async def prepare(self) -> None:
+        """Do nothing: the next one starts at once."""
+
+
 class _Kernel:
     """A kernel that is this interpreter, whatever kernels are installed.
 
@@ -281,7 +292,7 @@ class _Kernel:
     as long as their names fit into a socket's address.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, forked: bool = False) -> None:
         from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
         from jupyter_client.manager import AsyncKernelManager
 
@@ -298,6 +309,12 @@ class _Kernel:
         self.manager = AsyncKernelManager(
             kernel_name="python3", kernel_spec_manager=OnlyThis()
         )
+        if forked:
+            from connlab.kernel_server import Forked
+
+            self.manager.provisioner = Forked(
+                kernel_id="forked", kernel_spec=spec, parent=self.manager
+            )
         self._sockets = tempfile.TemporaryDirectory(prefix="connlab-")
         if len(self._sockets.name) < _SOCKET_PATH_MAX:
             self.manager.transport = "ipc"

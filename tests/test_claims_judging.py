@@ -12,7 +12,7 @@ from connlab import claims, schema
 from connlab.claims import judging
 
 OURS = claims.ledger(schema.project_root() / "paper" / "rereadings.yml")
-CLAIM = next(c for c in OURS if c.published)
+CLAIM = next(c for c in OURS if c.study == "response-time")
 
 
 @pytest.fixture
@@ -43,6 +43,8 @@ def test_what_is_drawn_from_trials_is_no_input(judge, tmp_path):
     figures.mkdir()
     (figures / "facts.json").write_text("{}")
     (tmp_path / "made" / "response-time" / "notebook.ipynb").write_text("{}")
+    (tmp_path / "made" / "doubts").mkdir()  # a study that no entry names
+    (tmp_path / "made" / "doubts" / "results.json").write_text("{}")
     assert judge() == 1
 
 

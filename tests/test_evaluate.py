@@ -113,6 +113,21 @@ def test_a_killed_worker_ends_it_and_is_said(project, monkeypatch, capsys):
     assert "a worker was killed" in capsys.readouterr().err
 
 
+def test_the_ledger_is_judged_beside_the_last_notebook(tmp_path, monkeypatch):
+    def judge(run):
+        (tmp_path / "judge").write_text(str(os.getpid()))
+        raise ValueError(run)  # as it will again where it is heard
+
+    done = notebook.find("09"), None
+    monkeypatch.setattr(evaluate, "_execute", lambda run, path: done)
+    monkeypatch.setattr(evaluate.paper, "judge", judge)
+    for cores in ({0}, {0, 1}):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: cores)
+        assert list(evaluate._evaluated("reference", [done[0]])) == [done]
+        assert (tmp_path / "judge").exists() == (len(cores) > 1)
+    assert int((tmp_path / "judge").read_text()) != os.getpid()
+
+
 @pytest.mark.long
 def test_a_study_that_fails_leaves_the_others_alone(project, capsys):
     run = project / "runs/reference"

@@ -126,6 +126,26 @@ def test_the_next_kernel_starts_while_a_notebook_draws(books, run):
     assert kernels_here() == []
 
 
+def test_forked_kernels_import_once_and_share_nothing_else(books, run, monkeypatch):
+    values = "os.getpid(), os.getsid(0), os.getcwd(), os.getenv('ASKED')"
+    tells = f"import os, sys\nprint({values}, 'seaborn' in sys.modules)"
+    write(books / "03-tells.ipynb", tells)
+    pids = set()
+    with notebook.ForkedKernels() as kernels:
+        for word in ("once", "again"):
+            monkeypatch.setenv("ASKED", word)
+            told = texts(run("3", kernels=kernels)).split()
+            pid, session, where, asked, imported = told
+            pids.add(pid)
+            assert session == pid
+            assert (where, asked) == (machine.without_paths(str(ROOT)), word)
+            assert imported == "True"
+        with pytest.raises(notebook.NotebookError, match="ZeroDivisionError"):
+            run("bad", kernels=kernels)
+    assert len(pids) == 2
+    assert kernels_here() == []
+
+
 def test_a_kernel_that_does_not_start_fails_its_study_alone(run, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(notebook.NotebookError, match="kernel"):
@@ -257,27 +277,41 @@ IS_DEAF = """while True:
     except KeyboardInterrupt: pass"""
 
 
-@pytest.mark.serial
-@pytest.mark.parametrize(
-    ("number", "cell"), [(signal.SIGINT, LISTENS), (signal.SIGTERM, IS_DEAF)]
-)
-def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell):
-    start = "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\n"
-    report = "print(child.pid, flush=True)\n"
-    write(tmp_path / "nb/01-long.ipynb", start + report + cell)
+def running(folder: Path, cell: str, kernels: str = "None") -> subprocess.Popen:
+    """Start a process that runs a notebook of one cell."""
+    write(folder / "nb/01-long.ipynb", cell)
     code = (
         "import sys; from connlab import notebook\n"
-        f"notebook.home = lambda: notebook.Path({str(tmp_path / 'nb')!r})\n"
-        f"try: notebook.run('1', run='r', root={str(tmp_path)!r})\n"
+        f"notebook.home = lambda: notebook.Path({str(folder / 'nb')!r})\n"
+        f"kernels = {kernels}\n"
+        f"try: notebook.run('1', run='r', root={str(folder)!r}, kernels=kernels)\n"
         "except notebook.Interrupted: sys.exit(130)"
     )
-    with subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", code],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-    ) as process:
+    )
+
+
+FORKED = "notebook.ForkedKernels().__enter__()"
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize(
+    ("number", "cell", "kernels"),
+    [
+        (signal.SIGINT, LISTENS, "None"),
+        (signal.SIGINT, LISTENS, FORKED),
+        (signal.SIGTERM, IS_DEAF, "None"),
+    ],
+)
+def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell, kernels):
+    start = "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\n"
+    report = "print(child.pid, flush=True)\n"
+    with running(tmp_path, start + report + cell, kernels) as process:
         sleeper = psutil.Process(int(process.stdout.readline()))
         family = [sleeper, *psutil.Process(process.pid).children(recursive=True)]
         begin = time.monotonic()
@@ -288,3 +322,12 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell):
     _, alive = psutil.wait_procs(family, timeout=1)
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
     assert list((tmp_path / "r/long").iterdir()) == []
+
+
+def test_a_forked_kernel_ends_with_the_process_that_asked(tmp_path):
+    cell = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    with running(tmp_path, cell, FORKED) as process:
+        kernel = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    _, alive = psutil.wait_procs([kernel], timeout=patience_s() + 2)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []

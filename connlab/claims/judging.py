@@ -1,6 +1,6 @@
 """Judge the claims of a run once: again only when an input of a verdict changed.
 
-    trials + claims.yml + published tables + code and its libraries -> key
+    trials of its studies + claims.yml + published tables + code, libraries -> key
         key and verdicts as they were left -> nothing to do
         anything else                      -> judge, keep the key
 
@@ -12,8 +12,10 @@ import hashlib
 import importlib.metadata
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
+
+import yaml
 
 from connlab import schema
 
@@ -62,9 +64,10 @@ def key(run: Path, ledger: Path) -> str:
     published = schema.project_root() / "paper" / "published"
     code = Path(schema.__file__).parent.parent
     parts = [sys.version, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)]
+    ledgers = [ledger, ledger.parent / REREADINGS]
     for folder, files in (
-        (run, _facts(run)),
-        (ledger.parent, [ledger, ledger.parent / REREADINGS]),
+        (run, _facts(run, set(_studies(ledgers)))),
+        (ledger.parent, ledgers),
         (published, sorted(published.glob("*.csv"))),
         (code, sorted([*code.rglob("*.py"), *code.rglob("*.csv")])),
     ):
@@ -72,10 +75,20 @@ def key(run: Path, ledger: Path) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _facts(run: Path) -> Iterator[Path]:
+def _studies(ledgers: Sequence[Path]) -> Iterator[str]:
+    """Give the studies that entries name."""
+    for path in filter(Path.is_file, ledgers):
+        for entry in yaml.safe_load(path.read_text("utf-8")):
+            study = entry.get("study") or ()
+            yield from [study] if isinstance(study, str) else study
+
+
+def _facts(run: Path, studies: Set[str]) -> Iterator[Path]:
+    """Give the files of a run that verdicts are made from: its own, and of studies."""
     for path in sorted(run.rglob("*")):
-        inside = path.relative_to(run).parts
-        if path.suffix in _FACTS and inside[0] != CLAIMS and "figures" not in inside:
+        *above, _ = path.relative_to(run).parts
+        of_study = not above or above[0] in studies
+        if path.suffix in _FACTS and of_study and "figures" not in above:
             yield path
 
 
