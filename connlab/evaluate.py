@@ -76,8 +76,9 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
         if cores < 2:
             yield from map(partial(_execute, run), stage)
             continue
-        fork = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(cores, mp_context=fork) as pool:
+        # spawned, as no process may use the server of kernels that another started
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(cores, mp_context=spawn) as pool:
             try:
                 yield from pool.map(partial(_in_worker, run), stage)
             except BrokenProcessPool:

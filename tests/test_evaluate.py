@@ -4,12 +4,13 @@ import json
 import os
 import re
 import shutil
-import signal
+import threading
 from pathlib import Path
 
+import psutil
 import publish_made as made
 import pytest
-from conftest import REFERENCE, with_reference
+from conftest import REFERENCE, wait_for, with_reference
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
@@ -96,20 +97,26 @@ def test_a_study_comes_after_those_that_it_reads():
 
 
 def test_a_killed_worker_ends_it_and_is_said(project, monkeypatch, capsys):
-    def killed(run, path):
-        if os.getpid() != here:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return path, None
+    def workers():
+        children = psutil.Process().children()
+        return [c for c in children if "spawn_main" in " ".join(c.cmdline())]
 
-    here = os.getpid()
+    def kill():
+        wait_for(workers)
+        workers()[0].kill()
+
     for number in ("01", "02"):
         path = notebook.find(number)
         folder = project / "runs/reference" / notebook.study_of(path)
         folder.mkdir()
         (folder / "notebook.ipynb").write_text('{"cells": [], "metadata": {}}')
-    monkeypatch.setattr(evaluate, "_execute", killed)
+    for study in (STUDY, "the-machine"):
+        (project / "runs/reference" / study / "notebook.ipynb").unlink()
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+    killer = threading.Thread(target=kill)
+    killer.start()
     assert main(["evaluate", "--run", "reference"]) == 1
+    killer.join()
     assert "a worker was killed" in capsys.readouterr().err
 
 
