@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from connlab import notebook, paper
+from connlab import kernel_server, notebook, paper
 from connlab.parameters import ParameterError, declared
 from connlab.schema import TRIALS, existing_run, facts_file, run_folder, study_folder
 
@@ -78,7 +78,7 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
             continue
         # spawned, as no process may use the server of kernels that another started
         spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(cores, mp_context=spawn) as pool:
+        with ProcessPoolExecutor(cores, spawn, kernel_server.end_with_parent) as pool:
             try:
                 yield from pool.map(partial(_in_worker, run), stage)
             except BrokenProcessPool:

@@ -68,11 +68,15 @@ def _serve(arguments: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
-    threading.Thread(target=_end_with_who_asked, daemon=True).start()
+    end_with_parent()  # not with the fork server, which lives as long as any kernel
     kernel.main([*arguments, "--quiet"])
 
 
-def _end_with_who_asked() -> None:
-    # not with the fork server, which lives as long as any kernel does
-    multiprocessing.parent_process().join()
-    os._exit(1)
+def end_with_parent() -> None:
+    """Let this process end as soon as the one that asked for it is gone."""
+
+    def watch() -> None:
+        multiprocessing.parent_process().join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -4,13 +4,15 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import psutil
 import publish_made as made
 import pytest
-from conftest import REFERENCE, wait_for, with_reference
+from conftest import REFERENCE, ROOT, wait_for, with_reference
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
@@ -118,6 +120,19 @@ def test_a_killed_worker_ends_it_and_is_said(project, monkeypatch, capsys):
     assert main(["evaluate", "--run", "reference"]) == 1
     killer.join()
     assert "a worker was killed" in capsys.readouterr().err
+
+
+def test_who_is_killed_leaves_no_worker_and_no_kernel(project):
+    run = project / "runs/reference"
+    shutil.copytree(run / STUDY, run / "intervals")  # a stage of two
+    command = [sys.executable, "-m", "connlab", "evaluate", "--run", "reference"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+        family = psutil.Process(process.pid).children
+        wait_for(lambda: len(family(recursive=True)) > 4)  # two, and what they started
+        members = family(recursive=True)
+        process.kill()
+    _, alive = psutil.wait_procs(members, timeout=10)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_the_ledger_is_judged_beside_the_last_notebook(tmp_path, monkeypatch):
