@@ -104,7 +104,7 @@ def _judging(run: str) -> Iterator[None]:
     """
 
     def judge() -> None:
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception, KeyboardInterrupt):
             paper.judge(run)
 
     process = multiprocessing.get_context("fork").Process(target=judge)
@@ -129,9 +129,8 @@ def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
 
 def _execute(run: str, path: Path) -> tuple[Path, str | None]:
     try:
-        with notebook.ForkedKernels() as kernels:
-            given = parameters(run, path)
-            notebook.run(path, run=run, parameters=given, kernels=kernels)
+        given, kernels = parameters(run, path), notebook.ForkedKernels()
+        notebook.run(path, run=run, parameters=given, kernels=kernels)
     except notebook.NotebookError as error:
         return path, str(error)
     except ParameterError as error:  # of a notebook that allowed more when it was run

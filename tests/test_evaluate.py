@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -148,6 +149,16 @@ def test_the_ledger_is_judged_beside_the_last_notebook(tmp_path, monkeypatch):
         assert list(evaluate._evaluated("reference", [done[0]])) == [done]
         assert (tmp_path / "judge").exists() == (len(cores) > 1)
     assert int((tmp_path / "judge").read_text()) != os.getpid()
+
+
+def test_ctrl_c_has_no_traceback_of_the_ledger(monkeypatch, capfd):
+    def stopped(run):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(evaluate.paper, "judge", stopped)
+    with evaluate._judging("reference"):
+        pass
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.long
