@@ -296,7 +296,7 @@ def running(folder: Path, cell: str, kernels: str = "None") -> subprocess.Popen:
     )
 
 
-FORKED = "notebook.ForkedKernels().__enter__()"
+FORKED = "notebook.ForkedKernels()"
 
 
 @pytest.mark.serial

@@ -12,12 +12,12 @@ import hashlib
 import importlib.metadata
 import json
 import sys
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Set
+from itertools import chain
 from pathlib import Path
 
-import yaml
-
 from connlab import schema
+from connlab.claims.ledger import ledger as read
 
 CLAIMS = "claims"
 REREADINGS = "rereadings.yml"
@@ -65,22 +65,16 @@ def key(run: Path, ledger: Path) -> str:
     code = Path(schema.__file__).parent.parent
     parts = [sys.version, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)]
     ledgers = [ledger, ledger.parent / REREADINGS]
+    entries = chain.from_iterable(map(read, filter(Path.is_file, ledgers)))
+    studies = {study for claim in entries for study in claim.studies}
     for folder, files in (
-        (run, _facts(run, set(_studies(ledgers)))),
+        (run, _facts(run, studies)),
         (ledger.parent, ledgers),
         (published, sorted(published.glob("*.csv"))),
         (code, sorted([*code.rglob("*.py"), *code.rglob("*.csv")])),
     ):
         parts += [f"{p.relative_to(folder)} {_digest(p)}" for p in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _studies(ledgers: Sequence[Path]) -> Iterator[str]:
-    """Give the studies that entries name."""
-    for path in filter(Path.is_file, ledgers):
-        for entry in yaml.safe_load(path.read_text("utf-8")):
-            study = entry.get("study") or ()
-            yield from [study] if isinstance(study, str) else study
 
 
 def _facts(run: Path, studies: Set[str]) -> Iterator[Path]:

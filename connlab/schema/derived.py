@@ -202,11 +202,8 @@ def counted_rounds(trial: Mapping, name: str) -> list[Any]:
     Empty where servers took no turns, or where the trial lacks the list.
     """
     turns = trial.get("turns") or {}
-    numbers, values = turns.get("round") or (), turns.get(name) or ()
     disturbed = set(turns.get("disturbed") or ())
-    if not disturbed:
-        return list(values[: len(numbers)])
-    pairs = zip(numbers, values, strict=False)
+    pairs = zip(turns.get("round") or (), turns.get(name) or (), strict=False)
     return [value for number, value in pairs if number not in disturbed]
 
 

@@ -92,6 +92,11 @@ class Side:
         columns += [carried(trials), trials["rounds"], trials[self.metric]]
         return list(map(_Turns, *columns))
 
+    @cached_property
+    def by_set(self) -> dict[str, "_Turns"]:
+        """`turns` by their set."""
+        return {row.set: row for row in self.turns}
+
 
 class _Turns(NamedTuple):
     """One server's turns in a trial; `value` is the trial's own, of all its turns."""
@@ -114,8 +119,7 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     """
     if not (arm.took_turns and base.took_turns):
         return None
-    same_set = {row.set: row for row in base.turns}
-    unmatched = same_set.keys() - {row.set for row in arm.turns}
+    unmatched = base.by_set.keys() - arm.by_set.keys()
     same_block = {
         (row.block, row.repeat): row
         for row in base.turns
@@ -123,7 +127,7 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     }
     logs = []
     for row in arm.turns:
-        other = same_set.get(row.set)
+        other = base.by_set.get(row.set)
         if other is None and not row.carried:
             other = same_block.get((row.block, row.repeat))
         if other is not None:
@@ -133,8 +137,7 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
 
 def shares_rounds(arm: Side, base: Side) -> bool:
     """Whether any trials of both are of one set, with a value in each round."""
-    sets = {row.set for row in base.turns}
-    return arm.metric in METRICS and any(row.set in sets for row in arm.turns)
+    return arm.metric in METRICS and not arm.by_set.keys().isdisjoint(base.by_set)
 
 
 def carried(trials: pd.DataFrame) -> pd.Series:
