@@ -129,7 +129,8 @@ def test_who_is_killed_leaves_no_worker_and_no_kernel(project):
     command = [sys.executable, "-m", "connlab", "evaluate", "--run", "reference"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
         family = psutil.Process(process.pid).children
-        wait_for(lambda: len(family(recursive=True)) > 4)  # two, and what they started
+        # two and what they started, each after seconds of imports
+        wait_for(lambda: len(family(recursive=True)) > 4, seconds=90)
         members = family(recursive=True)
         process.kill()
     _, alive = psutil.wait_procs(members, timeout=10)

@@ -111,9 +111,10 @@ def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     options = {"duration": profile["duration"], "warmup": profile["warmup"]}
     options |= {"factors": {"model": ["epoll", "poll", "thread"]}, "beside": "model"}
     options |= {"fixed": {"connections": 50}, "trials": 1}
-    shares = []
-    for number in range(3):  # rounds that others delay are set aside
-        shares.append(swept(engine, tmp_path / str(number), 2, **options).window_share)
+    shares = [0.0]
+    while max(shares) < 0.7 and len(shares) < 8:  # rounds that others delay are lost
+        root = tmp_path / str(len(shares))
+        shares.append(swept(engine, root, 2, **options).window_share)
     print(shares)
     assert max(shares) >= 0.7
 

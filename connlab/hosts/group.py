@@ -200,8 +200,14 @@ def _edges(report: Mapping, offset: Offset) -> tuple[int, int] | None:
 # ---- merging ---------------------------------------------------------------------
 
 
-def merged(reports: Sequence[dict], histograms: Sequence[bytes]) -> dict:
-    """Return one client's report of several, with quantiles of all their answers."""
+def merged(
+    reports: Sequence[dict], histograms: Sequence[bytes], target: int | None = None
+) -> dict:
+    """Return one client's report of several, with quantiles of all their answers.
+
+    Where clients had several targets, the `histograms` are those of all, and `target`
+    is the one that the reports are of.
+    """
     report = dict(reports[0])
     for name in _SUMMED:
         counts: Counter = Counter()
@@ -214,7 +220,7 @@ def merged(reports: Sequence[dict], histograms: Sequence[bytes]) -> dict:
     if report.get("offered_rps") is not None:
         report["offered_rps"] = sum(r["offered_rps"] for r in reports)
     report["window"] = _window([r["window"] for r in reports])
-    slots = _slots(histograms)
+    slots = _slots(histograms, target)
     for name in ("response", "service", "connect"):
         moments = _moments([r[name] for r in reports])
         unanswered = report["window"]["unanswered"] if name == "response" else 0
@@ -262,12 +268,17 @@ def _moments(clocks: Sequence[Mapping]) -> dict[str, float]:
     }
 
 
-def _slots(histograms: Sequence[bytes]) -> dict[str, Counter]:
+def _slots(
+    histograms: Iterable[bytes], target: int | None = None
+) -> dict[str, Counter]:
     """Return, per clock, how many values lie in each slot (its lower, upper ns)."""
     slots = {name: Counter() for name in ("response", "service", "connect")}
+    of_target = "" if target is None else f",{target}"  # the last column
     for content in histograms:
-        for row in turns.table(content):
-            slots[row["clock"]][row["lower_ns"], row["upper_ns"]] += row["count"]
+        for line in content.decode().splitlines()[1:]:
+            if line.endswith(of_target):
+                lower, upper, count, clock, *_ = line.split(",")
+                slots[clock][int(lower), int(upper)] += int(count)
     return slots
 
 

@@ -147,7 +147,8 @@ def report(
         # rounds that are not whole are in it
         merged_target = group.merged(
             [client.report["targets"][target] for client in clients],
-            [_of_target(client.files()["histogram"], target) for client in clients],
+            [client.files()["histogram"] for client in clients],
+            target,
         )
         merged_target["hosts"] = {
             client.name: {
@@ -168,10 +169,3 @@ def report(
         ),
         "targets": targets,
     }
-
-
-def _of_target(histogram: bytes, target: int) -> bytes:
-    """Return the lines of a histogram that are of one target."""
-    head, *lines = histogram.decode().splitlines() or [""]
-    lines = [line for line in lines if line.rpartition(",")[2] == str(target)]
-    return "\n".join([head, *lines]).encode()

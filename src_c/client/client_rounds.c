@@ -25,7 +25,7 @@ enum { LATE_PART = 10 };
 struct slice_sum {
     struct slice_part parts; /* of all threads */
     unsigned target, position;
-    uint64_t begin_ns, from_ns, end_ns;
+    uint64_t number, begin_ns, from_ns, end_ns;
     int64_t server_cpu_ns, rest_cpu_ns;
     struct cores_time cores;
 };
@@ -159,7 +159,7 @@ static bool is_late_round(const struct rounds *r)
 }
 
 /* Totals are sums of the rows that count; those of the warm-up and of late
- * rounds are kept apart. */
+ * rounds are kept apart, and threads forget what they counted in these. */
 static void add_to_sums(struct rounds *r, const struct slice_sum *sum,
                         bool late)
 {
@@ -173,6 +173,7 @@ static void add_to_sums(struct rounds *r, const struct slice_sum *sum,
     }
     if (late) {
         sums->late_slices++;
+        sums->late_slice = sum->number;
         return;
     }
     sums->slices++;
@@ -276,10 +277,9 @@ static void end_round(struct rounds *r, uint64_t now_ns)
     uint64_t took_ns = now_ns - r->round_ns;
     bool late = is_set_aside(r), missed = r->slice_count == 0;
     settle_slices(r, late);
-    if (late) {
+    if (late)
         r->shared->late_rounds++;
-        r->shared->slice.late_round = r->number + 1;
-    } else if (r->counted)
+    else if (r->counted)
         r->shared->rounds_ns += took_ns;
     if (!late && !missed)
         *(r->counted ? &r->shared->rounds : &r->shared->warmup_rounds) += 1;
@@ -362,7 +362,6 @@ static void announce(struct rounds *r)
     struct slice *slice = &r->shared->slice;
     slice->target = whose_turn(r);
     slice->counted = r->counted;
-    slice->round = r->number + 1;
     r->begin_cores = cores_read(r->cores);
     r->begin_cpu_ns = watch_cpu_ns(&r->watches[slice->target]);
     r->rest_cpu_ns = r->begin_cpu_ns - r->cpu_ns[slice->target];
@@ -435,6 +434,7 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
     const struct slice *slice = &r->shared->slice;
     struct slice_sum sum = {.target = slice->target,
                             .position = r->position,
+                            .number = atomic_load(&slice->number),
                             .begin_ns = slice->begin_ns,
                             .rest_cpu_ns = r->rest_cpu_ns};
     uint64_t edge_ns = slice->begin_ns + r->plan->slice_ns;
@@ -474,8 +474,6 @@ static bool is_to_be_repeated(const struct rounds *r,
 static void repeat_later(struct rounds *r, const struct slice_sum *sum,
                          uint64_t took_ns)
 {
-    r->shared->sums[sum->target].late_slice =
-        atomic_load(&r->shared->slice.number);
     r->shared->repeated++;
     r->order[r->order_end++ % MAX_TARGETS] = sum->target;
     r->made_up_ns += took_ns;

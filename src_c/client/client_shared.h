@@ -53,7 +53,7 @@ struct target_sums {
     enum ended ended;
     uint64_t ended_round;
     uint64_t slices, late_slices, warmup_slices;
-    uint64_t late_slice;               /* the last one that is repeated; or 0 */
+    uint64_t late_slice;               /* number of the last of these; or 0 */
     uint64_t warmup_ns, seconds_ns;    /* counted parts of slices */
     uint64_t slices_ns, all_slices_ns; /* whole ones; with warm-up */
     uint64_t lead_in_requests, requests;
@@ -69,8 +69,6 @@ struct slice {
     atomic_uint drained;  /* threads that came to rest */
     unsigned target;
     bool counted;          /* not warm-up */
-    uint64_t round;        /* from 1 on */
-    uint64_t late_round;   /* the last one that was set aside; or 0 */
     enum stop_reason stop; /* not STOP_NONE: there is none */
     uint64_t begin_ns;
 };

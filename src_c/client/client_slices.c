@@ -59,9 +59,8 @@ static void give_up_ended(struct client_thread *t)
 static bool was_late(const struct client_thread *t, unsigned number)
 {
     const struct thread_target *target = &t->targets[number];
-    return target->round > 0 &&
-           (target->round == t->shared->slice.late_round ||
-            target->slice == t->shared->sums[number].late_slice);
+    return target->slice > 0 &&
+           target->slice == t->shared->sums[number].late_slice;
 }
 
 /* --late: as if the target's last slice had not been, if it was late. */
@@ -71,7 +70,7 @@ static void forget_late(struct client_thread *t, unsigned number)
     if (target->saved && was_late(t, number))
         record_restore(target->record, t->users[target->first].row,
                        target->count, target->saved);
-    target->round = 0;
+    target->slice = 0;
 }
 
 /* Whether the edge waits for answers: all users ask all the time, and clients
@@ -101,7 +100,6 @@ static void join(struct client_thread *t)
         record_begin_window(r, rows, target->count);
     if (slice->counted && target->saved)
         record_save(r, rows, target->count, target->saved);
-    target->round = slice->round;
     target->slice = t->slice;
     target->counted = slice->counted;
     target->shift_ns = slice->begin_ns - target->slices * plan->slice_ns;

@@ -44,7 +44,7 @@ struct thread_target {
     uint64_t slices;            /* that it had */
     uint64_t failures;          /* told of in slices before */
     bool counted;               /* its warm-up is over */
-    uint64_t slice, round;      /* its last ones; from 1 on */
+    uint64_t slice;             /* its last one; 0: none, or forgotten */
     struct saved_window *saved; /* before that slice; NULL: no --late */
     bool given_up;              /* it did not answer */
 };

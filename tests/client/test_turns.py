@@ -688,3 +688,16 @@ def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
         counted = of_target(slices, number)
         add_up(counted, target)
         assert target["response"]["n"] == target["window"]["arrivals"]
+
+
+def test_a_late_round_is_left_out_of_a_target_that_missed_the_next(take_turns):
+    """A client that stands still has rounds of one slice, late ones after late ones."""
+    flags = ["--rate", 4000, "--late", "0.001ms", "--duration", 1.5]
+    words = fixed(time.monotonic_ns() + 300_000_000, *flags)
+    result, slices = take_turns(2, *words, during=stand_still)
+    rounds = defaultdict(list)
+    for row in slices:
+        rounds[row["round"]].append(row["late"])
+    assert ["1"] in rounds.values()  # one slice, as the other was missed
+    for target, counted in by_target(result, slices):
+        add_up(counted, target)
