@@ -1,5 +1,6 @@
 """Which cells of a sweep take turns, and what a set leaves of each."""
 
+import contextlib
 from collections import Counter
 from types import SimpleNamespace
 
@@ -443,3 +444,32 @@ def test_a_sweep_says_how_many_rounds_were_disturbed(taken):
     under_way._count_rounds([SimpleNamespace(turns=None)])
     disturbed = 5 if taken > 1 else 0
     assert under_way.rounds == Counter(all=5, disturbed=disturbed, late=2)
+
+
+@pytest.mark.parametrize(
+    ("counts", "died", "pauses"),
+    [
+        ((9, 1, 1), None, [0.2]),
+        ((0, 8, 2), None, [0.2]),  # late for another reason
+        ((4, 6, 6), None, [0.2, 0.8, 3.2]),
+        ((0, 0, 0), None, [0.2, 0.8, 3.2]),  # slices were over before they began
+        ((0, 0, 0), "killed", [0.2]),
+    ],
+)
+def test_a_pause_over_hosts_grows_where_rounds_had_too_little(
+    monkeypatch, counts, died, pauses
+):
+    used = []
+
+    def run(setting, *, host, clients):
+        used.append(setting.pause_s / setting.slice_s)
+        names = ("rounds", "late_rounds", "overran_rounds")
+        client = dict(zip(names, counts, strict=True))
+        return SimpleNamespace(client=client, served=[SimpleNamespace(failure=died)])
+
+    monkeypatch.setattr(turns, "run", run)
+    clients = SimpleNamespace(pauses={}, unwatched=contextlib.nullcontext)
+    setting = turns.Setting((), {}, 1, cores=None, programs=None)
+    asked = {"host": None, "clients": clients}
+    assert interleaving.run_over_hosts(setting, name="set", **asked)
+    assert used == pytest.approx(pauses)

@@ -296,8 +296,11 @@ def run_over_hosts(
         if outcome is None or pause >= PAUSE_MOST:
             return outcome
         report = outcome.client
-        if report["rounds"] + report["late_rounds"] >= 2 * report["overran_rounds"]:
-            return outcome  # at least half of the rounds had time for their answers
+        seen = report["rounds"] + report["late_rounds"]
+        had_time = seen >= 2 * report["overran_rounds"]  # at least half of them
+        # there is none where slices were over before they began, or servers died
+        if had_time and (seen or any(server.failure for server in outcome.served)):
+            return outcome
         clients.pauses[name] = pause * PAUSE_LONGER
 
 
