@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -68,54 +69,38 @@ def make(
 def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
     """Execute notebooks; give each with the reason of its failure, if it failed.
 
+    The ledger is judged beside the last notebook, of which no verdict is made.
+
     RuntimeError when a process that executes them was killed.
     """
-    *stages, last = _in_order(paths)
-    for stage in stages:
-        cores = min(_cores(), _SIDE_BY_SIDE, len(stage))
-        if cores < 2:
-            yield from map(partial(_execute, run), stage)
-            continue
-        # spawned, as no process may use the server of kernels that another started
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(cores, spawn, kernel_server.end_with_parent) as pool:
-            try:
-                yield from pool.map(partial(_in_worker, run), stage)
-            except BrokenProcessPool:
-                killed = "evaluate: a worker was killed (out of memory?)"
-                raise RuntimeError(killed) from None
-            except KeyboardInterrupt:  # it may have reached this process alone
-                for worker in multiprocessing.active_children():
-                    worker.terminate()
-                raise
-    with _judging(run) if last and _cores() > 1 else contextlib.nullcontext():
-        yield from map(partial(_execute, run), last)
+    first, between, last = _in_order(paths)
+    cores = min(_cores(), _SIDE_BY_SIDE)
+    if cores < 2 or len(paths) < 2:
+        yield from map(partial(_execute, run), [*first, *between, *last])
+        return
+    # spawned, as no process may use the server of kernels that another started
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(cores, spawn, kernel_server.end_with_parent) as pool:
+        execute = partial(pool.submit, _in_worker, run)
+        try:
+            started = list(map(execute, first))
+            futures.wait(started[:1])  # the longest draws none of the others' lines
+            started += map(execute, between)
+            yield from (future.result() for future in started)
+            if last:
+                pool.submit(_judge_in_worker, run)
+            yield from (future.result() for future in map(execute, last))
+        except BrokenProcessPool:
+            killed = "evaluate: a worker was killed (out of memory?)"
+            raise RuntimeError(killed) from None
+        except KeyboardInterrupt:  # it may have reached this process alone
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
 
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-@contextlib.contextmanager
-def _judging(run: str) -> Iterator[None]:
-    """Have the ledger judged beside the last notebook, of which no verdict is made.
-
-    Verdicts are kept, so that `paper.judge` finds them afterwards; its errors as well.
-    """
-
-    def judge() -> None:
-        with contextlib.suppress(Exception, KeyboardInterrupt):
-            paper.judge(run)
-
-    process = multiprocessing.get_context("fork").Process(target=judge)
-    process.start()
-    try:
-        yield
-    except BaseException:
-        process.terminate()
-        raise
-    finally:
-        process.join()
 
 
 def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
@@ -139,9 +124,25 @@ def _execute(run: str, path: Path) -> tuple[Path, str | None]:
 
 
 def _in_worker(run: str, path: Path) -> tuple[Path, str | None]:
-    try:
+    with _no_traceback():
         return _execute(run, path)
-    except KeyboardInterrupt:  # its own traceback would tell nobody anything
+
+
+def _judge_in_worker(run: str) -> None:
+    """Judge the ledger: verdicts are kept, and `paper.judge` finds them afterwards.
+
+    As it does errors.
+    """
+    with _no_traceback(), contextlib.suppress(Exception):
+        paper.judge(run)
+
+
+@contextlib.contextmanager
+def _no_traceback() -> Iterator[None]:
+    """End this process at Ctrl-C: its own traceback would tell nobody anything."""
+    try:
+        yield
+    except KeyboardInterrupt:
         os._exit(130)
 
 

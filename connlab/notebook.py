@@ -151,9 +151,12 @@ def run(
         if partial.exists():
             _keep(partial, failed)
         _write_failure(target, study, str(error))
-        with contextlib.suppress(ValueError):
-            failed = failed.relative_to(Path.cwd())
-        raise NotebookError(f"{path.stem}: {error}; see {failed}") from None
+        see = ""
+        if failed.exists():
+            with contextlib.suppress(ValueError):
+                failed = failed.relative_to(Path.cwd())
+            see = f"; see {failed}"
+        raise NotebookError(f"{path.stem}: {error}{see}") from None
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
         raise
@@ -254,6 +257,9 @@ class Kernels:
     the end of the context a kernel that nobody took is shut down.
     """
 
+    #: whether the copy being executed is written after each cell
+    saving = True
+
     def __enter__(self) -> Self:
         self._spare: _Kernel | None = None
         return self
@@ -275,7 +281,12 @@ class Kernels:
 
 
 class ForkedKernels(Kernels):
-    """Kernels whose imports are done once for all (`connlab.kernel_server`)."""
+    """Kernels whose imports are done once for all (`connlab.kernel_server`).
+
+    What they execute only reads trials, and takes seconds: it is written at its end.
+    """
+
+    saving = False
 
     def take(self) -> _Kernel:
         """Return a kernel that has not started."""
@@ -362,6 +373,7 @@ def _execute(
                 stderr_file=sys.stderr,
                 cwd=str(project_root()),
                 km=kernel.manager,
+                request_save_on_cell_execute=kernels is None or kernels.saving,
                 on_cell_start=prepare_next,
             )
     except PapermillExecutionError as error:

@@ -152,7 +152,9 @@ class Report:
             Offered beside it as CSV and as a table of values.
         """
         _refuse_twice(self._facts.figures, f"fig-{name}")
-        saved = figures.save(drawn, self.folder / "figures", name)
+        folder = self.folder / "figures"
+        saved = figures.save(drawn, folder, name)
+        figures.show(drawn, (folder / saved["svg"]).read_text())
         files = {kind: f"figures/{file}" for kind, file in saved.items()}
         values = None
         if data is not None:

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -135,31 +137,57 @@ def test_who_is_killed_leaves_no_worker_and_no_kernel(project):
         process.kill()
     _, alive = psutil.wait_procs(members, timeout=10)
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    assert not [*run.rglob("*.partial.ipynb")]
 
 
-def test_the_ledger_is_judged_beside_the_last_notebook(tmp_path, monkeypatch):
+def test_a_study_that_reads_others_waits_for_them(monkeypatch):
+    """Study 00 is over before those that draw its lines, and all before the last."""
+    over, seen = [], {}
+
+    def execute(run, path):
+        seen[path.stem] = list(over)
+        time.sleep(0.05)
+        over.append(path.stem)
+        return path, None
+
     def judge(run):
-        (tmp_path / "judge").write_text(str(os.getpid()))
+        seen["ledger"] = list(over)
         raise ValueError(run)  # as it will again where it is heard
 
-    done = notebook.find("09"), None
-    monkeypatch.setattr(evaluate, "_execute", lambda run, path: done)
+    monkeypatch.setattr(evaluate, "_execute", execute)
     monkeypatch.setattr(evaluate.paper, "judge", judge)
-    for cores in ({0}, {0, 1}):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, cores=cores: cores)
-        assert list(evaluate._evaluated("reference", [done[0]])) == [done]
-        assert (tmp_path / "judge").exists() == (len(cores) > 1)
-    assert int((tmp_path / "judge").read_text()) != os.getpid()
+    for cores in (1, 2, 3):
+        monkeypatch.setattr(evaluate, "_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(
+            evaluate, "ProcessPoolExecutor", lambda n, *_: ThreadPoolExecutor(n)
+        )
+        over.clear(), seen.clear()
+        paths = notebook.every()
+        done = list(evaluate._evaluated("reference", paths))
+        assert sorted(done) == [(path, None) for path in paths]
+        first, intervals, *between, last = [path.stem for path, _ in done]
+        assert (first, intervals, last) == (
+            "00-the-machine",
+            "10-intervals",
+            "09-doubts",
+        )
+        assert all(first in seen[name] for name in between)
+        assert {first, intervals, *between} == {*seen[last]}
+        assert ("ledger" in seen) == (cores > 1)
+        assert set(seen.get("ledger", between)) >= {*between}
 
 
-def test_ctrl_c_has_no_traceback_of_the_ledger(monkeypatch, capfd):
-    def stopped(run):
+def test_ctrl_c_in_a_worker_has_no_traceback(monkeypatch):
+    def stopped(*_):
         signal.raise_signal(signal.SIGINT)
 
+    ended = []
+    monkeypatch.setattr(os, "_exit", ended.append)
     monkeypatch.setattr(evaluate.paper, "judge", stopped)
-    with evaluate._judging("reference"):
-        pass
-    assert capfd.readouterr().err == ""
+    monkeypatch.setattr(evaluate, "_execute", stopped)
+    evaluate._judge_in_worker("reference")
+    evaluate._in_worker("reference", notebook.find("09"))
+    assert ended == [130, 130]
 
 
 @pytest.mark.long

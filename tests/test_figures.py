@@ -1,9 +1,13 @@
 """Marks on seaborn's figures: each stands in the facet of its cell."""
 
+import re
+import struct
 from itertools import combinations, pairwise
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
+import publish_made as made
 import pytest
 import seaborn as sns
 from matplotlib.text import Text
@@ -90,6 +94,32 @@ def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):
     endings = figures.save(grid, tmp_path, "nothing")
     assert endings
     assert all((tmp_path / f"nothing.{ending}").stat().st_size for ending in endings)
+
+
+def test_a_picture_is_the_same_in_print_and_below_its_cell(tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(figures, "display", shown.append)
+    for folder in (tmp_path / "one", tmp_path / "other"):
+        ax = plt.subplots(figsize=(4, 2))[1]
+        ax.set_xlabel("connections")
+        files = figures.save(ax, folder, "picture")
+        figures.show(ax, (folder / files["svg"]).read_text())
+    assert plt.fignum_exists(ax.figure.number)
+    assert not shown  # nobody looks
+    one, other = ((tmp_path / n / "picture.pdf").read_bytes() for n in ("one", "other"))
+    assert one == other
+    path = tmp_path / "one" / "picture.pdf"
+    assert "connections" in made.text_of_pdf(path).split()
+    assert "DejaVuSans" in made.poppler("pdffonts", path)
+    monkeypatch.setattr(figures, "get_ipython", object)
+    figures.show(ax, (tmp_path / "one" / "picture.svg").read_text())
+    (image,) = shown
+    width, height = struct.unpack(">II", image.data[16:24])
+    svg = (tmp_path / "one" / "picture.svg").read_text()
+    points = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()
+    scale = mpl.rcParams["figure.dpi"] / 72
+    assert [width, height] == pytest.approx([float(p) * scale for p in points], abs=2)
+    assert not plt.fignum_exists(ax.figure.number)  # or it would be shown twice
 
 
 def test_a_facet_without_a_value_does_not_hide_those_of_others():

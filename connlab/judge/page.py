@@ -217,13 +217,13 @@ def _html(text: str, title: str) -> str:
 def _pdf(text: str, folder: Path) -> bytes:
     import typst
 
-    from connlab.publish.renderers import figure_fonts
+    from connlab.study.style import fonts
 
     source = folder / "page.typ"
     source.write_text(_fill("page.typ", body=_converted(text, "typst")), "utf-8")
     try:
         return typst.compile(
-            str(source), font_paths=[str(figure_fonts())], ignore_system_fonts=True
+            str(source), font_paths=[str(fonts())], ignore_system_fonts=True
         )
     finally:
         source.unlink()

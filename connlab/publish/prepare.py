@@ -33,12 +33,12 @@ from connlab.publish import (
     provenance,
     published,
     reference,
-    renderers,
     sources,
 )
 from connlab.publish import markdown as md
 from connlab.publish.results import NO_RESULTS, Run, Study
 from connlab.study.results import Figure, Results, Table
+from connlab.study.style import fonts
 
 GENERATED = "_generated"
 DATA = "data"
@@ -456,7 +456,7 @@ def write_head(run: Run, paper: Path, variables: dict[str, Any]) -> None:
         "date": provenance.date(run),
         "font-paths": [f"{GENERATED}/fonts"],
     }
-    for font in renderers.figure_fonts().glob("DejaVuSans*.ttf"):
+    for font in fonts().glob("DejaVuSans*.ttf"):
         fragments.copy(font, paper / GENERATED / "fonts")
     if (paper / sources.ABSTRACT).is_file():
         expanded = sources.expand(paper, sources.ABSTRACT, variables)

@@ -23,6 +23,7 @@ from typing import Any
 import yaml
 
 from connlab.publish import pages, quarto, sources
+from connlab.study.style import fonts
 
 NAMES = ("embedded", "quarto")
 OUTPUT = "_output"
@@ -199,16 +200,9 @@ def _compile(paper: Path, text: str, *, day: str | None) -> bytes:
         return typst.compile(
             str(source),
             root=str(paper.resolve()),
-            font_paths=[str(figure_fonts())],
+            font_paths=[str(fonts())],
             ignore_system_fonts=True,
             timestamp=datetime.fromisoformat(f"{day or '1970-01-01'}T00:00:00+00:00"),
         )
     except RuntimeError as error:
         raise RenderError(f"typst: {error}") from error
-
-
-def figure_fonts() -> Path:
-    """Return the folder of the fonts that come with what drew the figures."""
-    import matplotlib
-
-    return Path(matplotlib.get_data_path(), "fonts", "ttf")

@@ -7,7 +7,9 @@ at least 3 against white.
 
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 
+import matplotlib as mpl
 import pandas as pd
 
 FAMILIES = {
@@ -74,10 +76,15 @@ def color(family: str | None) -> str:
     return OTHER[zlib.crc32(str(family).encode()) % len(OTHER)]
 
 
+def fonts() -> Path:
+    """Return the folder of the fonts that come with matplotlib, DejaVu Sans of them."""
+    return Path(mpl.get_data_path(), "fonts", "ttf")
+
+
 RC = {
     **{"figure.dpi": 110, "savefig.dpi": 200},
     **{"figure.facecolor": "white", "savefig.facecolor": "white"},
-    **{"svg.fonttype": "none", "svg.hashsalt": "connlab", "pdf.fonttype": 42},
+    **{"svg.fonttype": "none", "svg.hashsalt": "connlab"},
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial"],
     "font.size": 8.5,
