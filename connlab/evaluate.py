@@ -15,6 +15,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor
@@ -80,7 +81,7 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
         return
     # spawned, as no process may use the server of kernels that another started
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(cores, spawn, kernel_server.end_with_parent) as pool:
+    with ProcessPoolExecutor(cores, spawn, _begin_worker) as pool:
         execute = partial(pool.submit, _in_worker, run)
         try:
             started = list(map(execute, first))
@@ -123,9 +124,17 @@ def _execute(run: str, path: Path) -> tuple[Path, str | None]:
     return path, None
 
 
+def _begin_worker() -> None:
+    kernel_server.end_with_parent()
+    # at Ctrl-C its own traceback would tell nobody anything; `notebook.run` listens
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _in_worker(run: str, path: Path) -> tuple[Path, str | None]:
-    with _no_traceback():
+    try:
         return _execute(run, path)
+    except KeyboardInterrupt:
+        os._exit(130)
 
 
 def _judge_in_worker(run: str) -> None:
@@ -133,17 +142,8 @@ def _judge_in_worker(run: str) -> None:
 
     As it does errors.
     """
-    with _no_traceback(), contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):
         paper.judge(run)
-
-
-@contextlib.contextmanager
-def _no_traceback() -> Iterator[None]:
-    """End this process at Ctrl-C: its own traceback would tell nobody anything."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        os._exit(130)
 
 
 def executed(run: str, path: Path) -> Path | None:

@@ -1,6 +1,7 @@
 """What is derived can be thrown away: it is made again from the trials alone."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -177,17 +178,33 @@ def test_a_study_that_reads_others_waits_for_them(monkeypatch):
         assert set(seen.get("ledger", between)) >= {*between}
 
 
-def test_ctrl_c_in_a_worker_has_no_traceback(monkeypatch):
-    def stopped(*_):
-        signal.raise_signal(signal.SIGINT)
+def test_ctrl_c_ends_its_workers(project):
+    run = project / "runs/reference"
+    shutil.copytree(run / STUDY, run / "intervals")  # a stage of two
+    command = [sys.executable, "-m", "connlab", "evaluate", "--run", "reference"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, **pipes
+    ) as process:
+        family = psutil.Process(process.pid).children
+        wait_for(lambda: len(family(recursive=True)) > 4, seconds=90)
+        members = family(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert "worker was killed" not in said
+    _, alive = psutil.wait_procs(members, timeout=10)
+    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
-    ended = []
-    monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(evaluate.paper, "judge", stopped)
-    monkeypatch.setattr(evaluate, "_execute", stopped)
-    evaluate._judge_in_worker("reference")
-    evaluate._in_worker("reference", notebook.find("09"))
-    assert ended == [130, 130]
+
+def test_ctrl_c_has_no_traceback_of_a_worker_that_waits(capfd):
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, spawn, evaluate._begin_worker) as pool:
+        worker = psutil.Process(pool.submit(os.getpid).result())
+        worker.send_signal(signal.SIGINT)
+        worker.wait(timeout=10)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.long
