@@ -138,9 +138,9 @@ def _in_worker(run: str, path: Path) -> tuple[Path, str | None]:
 
 
 def _judge_in_worker(run: str) -> None:
-    """Judge the ledger: verdicts are kept, and `paper.judge` finds them afterwards.
+    """Judge the ledger; `paper.judge` finds the verdicts afterwards, as they are kept.
 
-    As it does errors.
+    It is heard there if the ledger cannot be judged.
     """
     with contextlib.suppress(Exception):
         paper.judge(run)
