@@ -37,7 +37,7 @@ from scipy.optimize import isotonic_regression
 from connlab.study.calibration import Line
 from connlab.study.formatting import plain
 from connlab.study.frames import counted
-from connlab.study.style import FAINT, INK, QUIET, RC, WIDTH, fonts, styles
+from connlab.study.style import FAINT, INK, QUIET, RC, WIDTH, styles, typeset
 from connlab.study.turns import MARGIN
 
 _SVG = {"Date": None, "Creator": "connlab"}
@@ -558,29 +558,22 @@ def save(
         figure.savefig(file, format="svg", metadata=_SVG, bbox_inches=box)
     svg = compact(file.getvalue())
     (folder / f"{name}.svg").write_text(svg)
-    (folder / f"{name}.pdf").write_bytes(typeset(svg))
+    (folder / f"{name}.pdf").write_bytes(_printed(svg))
     return {kind: f"{name}.{kind}" for kind in ("svg", "pdf")}
 
 
-def typeset(svg: str, **form: Any) -> bytes:
-    """Return a picture as PDF; `form` is what Typst's `compile` knows of others."""
-    import typst
-
-    return typst.compile(
-        _PAGE,
-        sys_inputs={"svg": svg},
-        font_paths=[str(fonts())],
-        ignore_system_fonts=True,
-        **form,
-    )
+def _printed(svg: str, **form: Any) -> bytes:
+    """Return a picture as PDF, or in another `form` that Typst can give it."""
+    return typeset(_PAGE, sys_inputs={"svg": svg}, **form)
 
 
-def show(drawn: sns.FacetGrid | Figure | Axes, svg: str) -> None:
-    """Show a picture below its notebook cell, where there is one, as it was saved."""
+def show(drawn: sns.FacetGrid | Figure | Axes, saved: Path) -> None:
+    """Show a picture below its notebook cell, where there is one, as its SVG has it."""
     if get_ipython() is None:
         return
     plt.close(drawn if isinstance(drawn, Figure) else drawn.figure)  # not twice
-    display(Image(typeset(svg, format="png", ppi=mpl.rcParams["figure.dpi"])))
+    dpi = mpl.rcParams["figure.dpi"]
+    display(Image(_printed(saved.read_text(), format="png", ppi=dpi)))
 
 
 def compact(svg: str) -> str:

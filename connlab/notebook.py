@@ -148,15 +148,14 @@ def run(
     try:
         _execute(path, partial, values, kernels)
     except _CellFailed as error:
+        _write_failure(target, study, str(error))
+        reason = f"{path.stem}: {error}"
         if partial.exists():
             _keep(partial, failed)
-        _write_failure(target, study, str(error))
-        see = ""
-        if failed.exists():
             with contextlib.suppress(ValueError):
                 failed = failed.relative_to(Path.cwd())
-            see = f"; see {failed}"
-        raise NotebookError(f"{path.stem}: {error}{see}") from None
+            reason += f"; see {failed}"
+        raise NotebookError(reason) from None
     except KeyboardInterrupt:
         partial.unlink(missing_ok=True)
         raise

@@ -154,7 +154,7 @@ class Report:
         _refuse_twice(self._facts.figures, f"fig-{name}")
         folder = self.folder / "figures"
         saved = figures.save(drawn, folder, name)
-        figures.show(drawn, (folder / saved["svg"]).read_text())
+        figures.show(drawn, folder / saved["svg"])
         files = {kind: f"figures/{file}" for kind, file in saved.items()}
         values = None
         if data is not None:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -126,19 +127,37 @@ def test_a_killed_worker_ends_it_and_is_said(project, monkeypatch, capsys):
     assert "a worker was killed" in capsys.readouterr().err
 
 
-def test_who_is_killed_leaves_no_worker_and_no_kernel(project):
+@pytest.fixture
+def under_way(project) -> Iterator[subprocess.Popen]:
+    """Give an evaluation whose workers are there; nothing of it may be left."""
     run = project / "runs/reference"
     shutil.copytree(run / STUDY, run / "intervals")  # a stage of two
     command = [sys.executable, "-m", "connlab", "evaluate", "--run", "reference"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(
+        command, cwd=ROOT, start_new_session=True, **pipes
+    ) as process:
         family = psutil.Process(process.pid).children
         # two and what they started, each after seconds of imports
         wait_for(lambda: len(family(recursive=True)) > 4, seconds=90)
         members = family(recursive=True)
-        process.kill()
+        yield process
     _, alive = psutil.wait_procs(members, timeout=10)
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
     assert not [*run.rglob("*.partial.ipynb")]
+
+
+def test_who_is_killed_leaves_no_worker_and_no_kernel(under_way):
+    under_way.kill()
+    assert under_way.wait() == -signal.SIGKILL
+
+
+def test_ctrl_c_ends_its_workers(under_way):
+    os.killpg(under_way.pid, signal.SIGINT)
+    said = under_way.communicate(timeout=60)[0]
+    assert under_way.returncode == 130
+    assert "Traceback" not in said
+    assert "worker was killed" not in said
 
 
 def test_a_study_that_reads_others_waits_for_them(monkeypatch):
@@ -157,13 +176,14 @@ def test_a_study_that_reads_others_waits_for_them(monkeypatch):
 
     monkeypatch.setattr(evaluate, "_execute", execute)
     monkeypatch.setattr(evaluate.paper, "judge", judge)
+    monkeypatch.setattr(
+        evaluate, "ProcessPoolExecutor", lambda n, *_: ThreadPoolExecutor(n)
+    )
+    paths = notebook.every()
     for cores in (1, 2, 3):
         monkeypatch.setattr(evaluate, "_cores", lambda cores=cores: cores)
-        monkeypatch.setattr(
-            evaluate, "ProcessPoolExecutor", lambda n, *_: ThreadPoolExecutor(n)
-        )
-        over.clear(), seen.clear()
-        paths = notebook.every()
+        over.clear()
+        seen.clear()
         done = list(evaluate._evaluated("reference", paths))
         assert sorted(done) == [(path, None) for path in paths]
         first, intervals, *between, last = [path.stem for path, _ in done]
@@ -176,26 +196,6 @@ def test_a_study_that_reads_others_waits_for_them(monkeypatch):
         assert {first, intervals, *between} == {*seen[last]}
         assert ("ledger" in seen) == (cores > 1)
         assert set(seen.get("ledger", between)) >= {*between}
-
-
-def test_ctrl_c_ends_its_workers(project):
-    run = project / "runs/reference"
-    shutil.copytree(run / STUDY, run / "intervals")  # a stage of two
-    command = [sys.executable, "-m", "connlab", "evaluate", "--run", "reference"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(
-        command, cwd=ROOT, start_new_session=True, **pipes
-    ) as process:
-        family = psutil.Process(process.pid).children
-        wait_for(lambda: len(family(recursive=True)) > 4, seconds=90)
-        members = family(recursive=True)
-        os.killpg(process.pid, signal.SIGINT)
-        said = process.communicate(timeout=60)[0]
-    assert process.returncode == 130
-    assert "Traceback" not in said
-    assert "worker was killed" not in said
-    _, alive = psutil.wait_procs(members, timeout=10)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_ctrl_c_has_no_traceback_of_a_worker_that_waits(capfd):

@@ -103,7 +103,7 @@ def test_a_picture_is_the_same_in_print_and_below_its_cell(tmp_path, monkeypatch
         ax = plt.subplots(figsize=(4, 2))[1]
         ax.set_xlabel("connections")
         files = figures.save(ax, folder, "picture")
-        figures.show(ax, (folder / files["svg"]).read_text())
+        figures.show(ax, folder / files["svg"])
     assert plt.fignum_exists(ax.figure.number)
     assert not shown  # nobody looks
     one, other = ((tmp_path / n / "picture.pdf").read_bytes() for n in ("one", "other"))
@@ -112,7 +112,7 @@ def test_a_picture_is_the_same_in_print_and_below_its_cell(tmp_path, monkeypatch
     assert "connections" in made.text_of_pdf(path).split()
     assert "DejaVuSans" in made.poppler("pdffonts", path)
     monkeypatch.setattr(figures, "get_ipython", object)
-    figures.show(ax, (tmp_path / "one" / "picture.svg").read_text())
+    figures.show(ax, tmp_path / "one" / "picture.svg")
     (image,) = shown
     width, height = struct.unpack(">II", image.data[16:24])
     svg = (tmp_path / "one" / "picture.svg").read_text()

@@ -215,15 +215,11 @@ def _html(text: str, title: str) -> str:
 
 
 def _pdf(text: str, folder: Path) -> bytes:
-    import typst
-
-    from connlab.study.style import fonts
+    from connlab.study.style import typeset
 
     source = folder / "page.typ"
     source.write_text(_fill("page.typ", body=_converted(text, "typst")), "utf-8")
     try:
-        return typst.compile(
-            str(source), font_paths=[str(fonts())], ignore_system_fonts=True
-        )
+        return typeset(str(source))
     finally:
         source.unlink()

@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from connlab.publish import pages, quarto, sources
-from connlab.study.style import fonts
+from connlab.study.style import typeset
 
 NAMES = ("embedded", "quarto")
 OUTPUT = "_output"
@@ -192,16 +192,12 @@ def pandoc() -> str:
 
 def _compile(paper: Path, text: str, *, day: str | None) -> bytes:
     """Set the PDF; dated by its results, so that the same input gives the same file."""
-    import typst
-
     source = paper / WORK / "paper.typ"
     source.write_text(text, "utf-8")
     try:
-        return typst.compile(
+        return typeset(
             str(source),
             root=str(paper.resolve()),
-            font_paths=[str(fonts())],
-            ignore_system_fonts=True,
             timestamp=datetime.fromisoformat(f"{day or '1970-01-01'}T00:00:00+00:00"),
         )
     except RuntimeError as error:

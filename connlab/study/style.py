@@ -8,6 +8,7 @@ at least 3 against white.
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import pandas as pd
@@ -79,6 +80,18 @@ def color(family: str | None) -> str:
 def fonts() -> Path:
     """Return the folder of the fonts that come with matplotlib, DejaVu Sans of them."""
     return Path(mpl.get_data_path(), "fonts", "ttf")
+
+
+def typeset(source: str | bytes, **options: Any) -> bytes:
+    """Compile a document of Typst, a path or its text, with these fonts alone.
+
+    `options` are those of ``typst.compile``. RuntimeError when it has a mistake.
+    """
+    import typst
+
+    return typst.compile(
+        source, font_paths=[str(fonts())], ignore_system_fonts=True, **options
+    )
 
 
 RC = {
