@@ -18,7 +18,7 @@ import pytest
 import yaml
 from conftest import ROOT, shown
 
-from connlab import __main__
+from connlab import __main__, profiles
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PLAIN = ["sh", "awk", "cat", "cmp", "cut", "echo", "find", "grep", "head", "id"]
@@ -335,6 +335,12 @@ def test_commands_that_are_named_exist(name: str) -> None:
     assert set(re.findall(r"[`$] ?make ([a-z-]+)", text)) <= set(targets)
     commands = re.findall(r"python -m connlab ([a-z-]+)", text)
     assert set(commands) <= set(__main__.cli.commands)
+
+
+def test_readme_says_how_long_a_paper_takes_as_its_profile_does() -> None:
+    text, about = (ROOT / "README.md").read_text(), profiles.load("quick").about
+    assert f"paper: profile quick ({about})" in text
+    assert f"every study in {about.removeprefix('the paper in ')}, and" in text
 
 
 #: the source and the row of a model
