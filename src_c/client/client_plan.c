@@ -518,8 +518,13 @@ static void check_sources(const struct plan *plan)
         err(1, "bind");
 }
 
-/* The longest that workloads/work.c takes; exponential draws may be longer. */
-static const double DELAY_MOST_NS = 60e9;
+/* Exponential draws may be longer. */
+static void check_longest(const char *flag, const struct delay *delay,
+                          double most_s)
+{
+    if (delay->mean_ns + delay->spread_ns > most_s * 1e9)
+        flags_refuse(flag, value_of(flag), "allowed are up to %g s", most_s);
+}
 
 /* A number of users for all targets, or for each. */
 static void check_connections(const struct plan *plan)
@@ -541,10 +546,8 @@ static void check_connections(const struct plan *plan)
 
 static void check_ranges(const struct plan *plan)
 {
-    const struct delay *delay = &plan->asks.delay;
-    if (delay->mean_ns + delay->spread_ns > DELAY_MOST_NS)
-        flags_refuse("--delay", value_of("--delay"),
-                     "no server takes longer than 60 s");
+    check_longest("--delay", &plan->asks.delay, 60); /* workloads/work.c */
+    check_longest("--think", &plan->think, 86400);   /* as --duration */
     check_connections(plan);
     if (plan->path[0] != '/' || strpbrk(plan->path, " \r\n"))
         flags_refuse("--path", plan->path,

@@ -70,6 +70,9 @@ WORK = ["--workload", "work"]
         # no server takes as long
         ([*WORK, "--delay", "61s"], ["--delay 61s", "60 s"]),
         ([*WORK, "--delay", "uniform:40s:21s"], ["--delay uniform:", "60 s"]),
+        # nobody waits as long
+        (["--think", "1000000000000s"], ["--think 1000000000000s", "up to 86400 s"]),
+        (["--think", "uniform:50000s:40000s"], ["--think uniform:", "86400 s"]),
         # slices
         (["--slice", "0"], ["--slice 0", "0.1ms to 60s"]),
         (["--slice", "20m"], ["--slice 20m", "0.1ms to 60s"]),
