@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from connlab import schema
-from connlab.drive import flags, grid
+from connlab.drive import flags, grid, machine
+from connlab.drive.location import ThisMachine
 
 ENDS = {"duration": 1.0, "warmup": 0.1}
 
@@ -173,6 +174,27 @@ def test_the_client_gets_the_processes_it_needs(connections, requested, processe
     factors = {"connections": connections, "client_processes": requested}
     result = flags.completed(factors, descriptors=1000)
     assert result["client_processes"] == processes
+
+
+@pytest.mark.parametrize(
+    ("connections", "requested", "descriptors", "lacks"),
+    [
+        (64 * 936, None, 1000, False),
+        (64 * 936 + 1, None, 1000, True),
+        (64 * 936 + 1, 64, 1000, False),
+        (10**7, None, None, False),
+    ],
+)
+def test_more_connections_than_a_client_can_have_are_not_measured(
+    monkeypatch, connections, requested, descriptors, lacks
+):
+    """The client would refuse a number of processes that nobody had asked for."""
+    limits = {"descriptors": {"soft": descriptors, "hard": descriptors}}
+    monkeypatch.setattr(machine, "limits", lambda: limits)
+    factors = {"connections": connections, "client_processes": requested}
+    reason = ThisMachine().lacks(factors, schema.Model.model_construct())
+    told = "connections: 59905; allowed here: 1 to 59904 (64 client processes"
+    assert (reason or "").startswith(told) is lacks
 
 
 @pytest.mark.parametrize(

@@ -156,8 +156,8 @@ def make_plan(
         slice_s=slice_s,
         location=location,
     )
-    _check_hosts(plan, registry)
     _check_room(plan, connections)
+    _check_hosts(plan, registry)
     return plan
 
 

@@ -14,6 +14,8 @@ from connlab.drive.programs import unknown
 
 #: what a client process opens beside its connections, generously
 OWN_DESCRIPTORS = 64
+#: processes that a client is divided into at most (``client --help``)
+PROCESSES_MOST = 64
 #: how long a client waits at most for everybody's first answer
 SETTLE_S = 3.0
 
@@ -85,9 +87,8 @@ def completed(
     several hosts have `agreed` on a moment to begin.
     """
     needed: dict[str, Any] = {}
-    # a client that cannot hold its connections would measure itself
-    each = max(1, descriptors - OWN_DESCRIPTORS) if descriptors else math.inf
-    processes = math.ceil((connections or factors.get("connections") or 1) / each)
+    users = connections or factors.get("connections") or 1
+    processes = math.ceil(users / _each(descriptors))
     if processes > 1:
         needed["client_processes"] = processes
     if 2 * burst_s > TIMEOUT_S:  # the last user is answered at its end
@@ -108,6 +109,23 @@ def completed(
     if serves_all and closed and not agreed:
         needed["settle"] = SETTLE_S
     return {**factors, **{k: v for k, v in needed.items() if factors.get(k) is None}}
+
+
+def unheld(factors: Mapping[str, Any], descriptors: int | None) -> str | None:
+    """Return why a client has no processes for its connections; None: it has."""
+    connections = factors.get("connections") or 1
+    most = PROCESSES_MOST * _each(descriptors)
+    if connections <= most or factors.get("client_processes") is not None:
+        return None
+    return (
+        f"connections: {connections}; allowed here: 1 to {most} ({PROCESSES_MOST} "
+        f"client processes, which may have {descriptors} descriptors each)"
+    )
+
+
+def _each(descriptors: int | None) -> float:
+    """Return the connections of a process: with more it would measure itself."""
+    return max(1, descriptors - OWN_DESCRIPTORS) if descriptors else math.inf
 
 
 def _flags(names: Sequence[str], factors: Mapping[str, Any]) -> list[str]:

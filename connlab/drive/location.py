@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connlab import schema
-from connlab.drive import capacity, cores, evaluation, hosts_asked, machine
+from connlab.drive import capacity, cores, evaluation, flags, hosts_asked, machine
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
@@ -72,7 +72,7 @@ class Location(Protocol):
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         """Return why a cell cannot be measured there; None: it can."""
-        return None
+        return flags.unheld(factors, self.descriptors())
 
     def await_hosts(self) -> None:
         """Return when all hosts answer; HostLost where one does not come back."""

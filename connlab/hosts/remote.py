@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import machine
+from connlab.drive import flags, machine
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores, split
 from connlab.drive.host import HostLost
@@ -180,7 +180,7 @@ class RemoteHosts:
         users = factors.get("active") or factors.get("connections") or 1
         if users < hosts:
             return f"{users} connections are fewer than {hosts} hosts"
-        return None
+        return flags.unheld(factors, self.descriptors())
 
     def _every(self) -> tuple[RemoteHost, ...]:
         """Return the server's host, then those of the clients of all places."""
