@@ -124,6 +124,29 @@ def test_certificates_are_made_anew_before_they_end(tmp_path, monkeypatch):
     assert not certificates.last(tmp_path)
 
 
+@pytest.mark.parametrize("remade", [False, True])
+def test_certificates_whose_making_was_interrupted_do_not_count(
+    tmp_path, monkeypatch, remade
+):
+    """Ctrl-C at every file, in an empty folder and over whole ones."""
+    write, count = certificates._write, 2 * len(certificates.ROLES) + 1
+    for files in range(count):
+        if remade:
+            certificates.make(tmp_path)
+        remaining = iter(range(files))
+
+        def interrupted(path, content, remaining=remaining):
+            if next(remaining, None) is None:
+                raise KeyboardInterrupt
+            write(path, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(certificates, "_write", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                certificates.make(tmp_path)
+        assert not certificates.last(tmp_path)
+
+
 def test_a_scheduler_that_is_not_there_is_named(tmp_path):
     url = f"tls://127.0.0.1:{closed_port()}"
     entries = loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))

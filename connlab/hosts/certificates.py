@@ -28,19 +28,21 @@ _AUTHORITY_NAME = "connlab run"
 def make(folder: Path) -> None:
     """Write ``ca.pem`` and, for each role, ``ROLE.pem`` and ``ROLE.key``.
 
-    The authority's key is not kept: nobody can add a certificate later.
+    The authority's key is not kept: nobody can add a certificate later. Its certificate
+    comes last: one that is there, `last` takes for a sign that the others are.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / AUTHORITY).unlink(missing_ok=True)
     authority = ec.generate_private_key(ec.SECP256R1())
-    usage = x509.BasicConstraints(ca=True, path_length=0)
-    content = _signed(_AUTHORITY_NAME, authority, usage, by=authority)
-    _write(folder / AUTHORITY, content)
     for role in ROLES:
         key = ec.generate_private_key(ec.SECP256R1())
         usage = x509.BasicConstraints(ca=False, path_length=None)
         _write(folder / f"{role}.pem", _signed(role, key, usage, by=authority))
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         _write(folder / f"{role}.key", private)
+    usage = x509.BasicConstraints(ca=True, path_length=0)
+    content = _signed(_AUTHORITY_NAME, authority, usage, by=authority)
+    _write(folder / AUTHORITY, content)
 
 
 def last(folder: Path) -> bool:
@@ -86,7 +88,9 @@ def _signed(
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file that never was readable by others, not even for a moment."""
-    path.unlink(missing_ok=True)
-    with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
+    """Write a file, whole or not at all, that never was readable by others."""
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    with open(part, "xb", opener=partial(os.open, mode=0o600)) as file:
         file.write(content)
+    part.replace(path)
