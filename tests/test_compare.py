@@ -28,7 +28,7 @@ from connlab.compare import command as compare_command
 from connlab.compare import comparison, measure, screen
 from connlab.compare import plan as plans
 from connlab.compare.plan import Plan, make_plan
-from connlab.drive import location, servers
+from connlab.drive import flags, location, servers
 from connlab.drive import turns as sets
 from connlab.drive.host import Ended
 from connlab.study.interval import Interval
@@ -60,6 +60,21 @@ def test_in_an_open_loop_the_time_in_which_a_queue_grows_is_not_counted():
     settings = [measure._setting(p, p.servers, 0, None) for p in (closed, rated)]
     lead_ins = [setting.lead_in_s for setting in settings]
     assert lead_ins == [sets.LEAD_IN_S, sets.LEAD_IN_OPEN * sets.SLICE_S]
+
+
+@pytest.mark.parametrize(
+    ("other", "options", "settle", "connect_rate"),
+    [
+        ("poll", {}, flags.SETTLE_S, None),
+        ("./mine {port}", {}, flags.SETTLE_S, flags.CONNECT_RATE),
+        ("python-asyncio", {}, flags.SETTLE_S, flags.CONNECT_RATE),
+        ("./mine {port}", {"rate": 1000}, None, flags.CONNECT_RATE),
+    ],
+)
+def test_servers_are_met_as_in_sweeps(other, options, settle, connect_rate):
+    """Not faster than others accept; measured once all users were answered."""
+    client = make_plan(["epoll", other], **options).client
+    assert (client.get("settle"), client.get("connect_rate")) == (settle, connect_rate)
 
 
 def test_time_grows_with_the_servers():

@@ -144,9 +144,13 @@ def make_plan(
     slice_s = turns.SLICE_REMOTE_S if remote else turns.SLICE_S
     lengths = _lengths(len(chosen), slice_s=slice_s, remote=remote)
     sets = location.cores({}) if remote else cores.split(cores.available(), server=1)
+    client = {"workload": workload, **load, **of_workload[workload], **lengths}
+    models = [
+        servers.check(server.factors["model"], binaries, registry) for server in chosen
+    ]
     plan = Plan(
         servers=tuple(chosen),
-        client={"workload": workload, **load, **of_workload[workload], **lengths},
+        client=flags.completed(client, descriptors=None, models=models, agreed=remote),
         page_bytes=(size or 1024) if workload == "http" else None,
         until=until,
         budget_s=budget_s,
