@@ -18,12 +18,10 @@ int __sigaction(int, const struct sigaction *, struct sigaction *);
 
 static pid_t parent_expected;
 
-/* 0: it is in another namespace of ids, where its end cannot be told from that
- * of a thread. */
 UNWATCHED static void parent_on_signal(int signal)
 {
     (void)signal;
-    if (parent_expected == 0 || getppid() != parent_expected)
+    if (getppid() != parent_expected)
         kill(getpid(), SIGKILL);
 }
 
@@ -31,6 +29,8 @@ void parent_die_with(pid_t parent)
 {
     struct sigaction action = {.sa_handler = parent_on_signal,
                                .sa_flags = SA_RESTART};
+    if (parent == 0) /* in another PID namespace */
+        return;
     sigfillset(&action.sa_mask);
     parent_expected = parent;
     sigaction(SIGUSR1, &action, NULL);

@@ -96,6 +96,43 @@ def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
         assert eventually(lambda: not any(map(is_running, pids)))
 
 
+FOREIGN = """
+import ctypes, subprocess, sys, threading
+NEWPID, PIPE = 0x20000000, subprocess.PIPE
+def start():
+    ctypes.CDLL(None).unshare(NEWPID)
+    for command in ["cat"], sys.argv[1:]:  # the first is the init of the namespace
+        programs.append(subprocess.Popen(command, stdin=PIPE, stdout=PIPE))
+    sys.stdout.write(programs[-1].stdout.readline().decode())
+    sys.stdout.flush()
+    sys.stdin.readline()
+programs = []
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+sys.stdin.readline()
+"""
+
+
+def test_it_outlives_the_thread_of_a_parent_in_another_pid_namespace():
+    """As of docker exec, whose helper leaves; with the namespace it is gone."""
+    unshared = subprocess.run(["unshare", "--pid", "--fork", "true"], check=False)
+    if unshared.returncode:
+        pytest.skip("no PID namespaces")
+    command = [sys.executable, "-c", FOREIGN, SERVER, "epoll"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as parent:
+        ready = json.loads(parent.stdout.readline())
+        with socket.create_connection((ready["host"], ready["port"])) as sock:
+            assert echoes(sock)
+            parent.stdin.write(b"go on\n")
+            parent.stdin.flush()
+            time.sleep(0.3 * TSAN)
+            assert echoes(sock)
+            parent.kill()
+            assert receive_all(sock) == b""
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
