@@ -316,8 +316,9 @@ static const struct flag rows[] = {
      flag_true, AT(only_watch), 0, 0},
     {"--watch", "PID,PID,...", "PIDs with commas between",
      "processes of the server whose CPU time is read at\n"
-     "the ends of slices, with their children; a --watch\n"
-     "for each target, in order",
+     "the ends of slices, with their children; where it\n"
+     "ignores SIGCHLD, those that live less than a slice\n"
+     "are missed; a --watch for each target, in order",
      read_watch, 0, 0, 0},
     {"--slices", "FILE", "a file to write",
      "CSV, a row per slice; columns: client_slices.h",

@@ -6,8 +6,10 @@
  * CONFIG_PROC_CHILDREN): of all threads at first, later of the main thread of
  * each process that is known to have children. What children used that have
  * ended and were waited for is in their parent's cutime and cstime
- * (/proc/PID/stat), in ticks of 10 ms; where a parent ignores SIGCHLD they are
- * in nobody's, and the last reading of the child's own clock is kept.
+ * (/proc/PID/stat), in ticks of 10 ms. Where a parent ignores SIGCHLD they are
+ * in nobody's (since Linux 2.6.9, getrusage(2)) and the last reading of the
+ * child's own clock is kept: one that began and ended between two readings, a
+ * slice apart, is lost.
  *
  * The clock of a thread that is running on another core is brought up to date
  * at the tick (1 to 10 ms) and when it stops running. So a reading is exact for
