@@ -3,13 +3,23 @@
 import functools
 import json
 import re
+from unittest.mock import Mock
 
 import pytest
 
 from connlab import __main__ as command
 from connlab.compare import measure, plan
 from connlab.drive import running, turns
-from connlab.judge import calls, cases, contest, conversations, crowds, hints, page
+from connlab.judge import (
+    calls,
+    cases,
+    contest,
+    conversations,
+    crowds,
+    hints,
+    judging,
+    page,
+)
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, _labels, judge
 from connlab.judge.wire import Silence, difference
@@ -97,6 +107,38 @@ def test_who_answers_slowly_is_right_and_not_asked_for_minutes():
     for name in ("one connection", "in a row"):
         assert re.search(r"\(\d\d of them, as it answers slowly\)$", told[name])
     assert judgement.seconds < 120  # one request after the other took 220
+
+
+@pytest.mark.parametrize(
+    ("start_s", "deaf", "levels", "turns_at"),
+    [
+        (0.1, True, crowds.LEVELS, [1, 50]),
+        (3.9, False, crowds.LEVELS, [1, 50]),
+        (3.0, True, (1, 100, 1000, 10_000), [50]),
+        (8.0, False, (1, 100, 1000, 10_000), [50]),
+    ],
+)
+def test_who_starts_slowly_is_started_less_often(
+    monkeypatch, start_s, deaf, levels, turns_at
+):
+    """Five seconds to start and two to end took 235 s in all: 22 fresh servers."""
+
+    def converse(verdict, _line):
+        verdict.heard = [Heard("every byte", "all")]
+        verdict.start_s, verdict.deaf = start_s, deaf
+
+    same = cases.Answer("the same bytes", "server", (), True, "")
+    whole = [crowds.Level(n, n, n) for n in levels]
+    crowd = Mock(return_value=crowds._concluded(whole, None, None))
+    held = Mock()
+    monkeypatch.setattr(judging, "_converse", converse)
+    monkeypatch.setattr(cases, "ask_all", lambda *_, **__: ((same,), False))
+    monkeypatch.setattr(crowds, "try_all", crowd)
+    monkeypatch.setattr(calls, "count", lambda _: calls.Calls({}))
+    monkeypatch.setattr(contest, "hold", held)
+    judge(["lessons/epoll"], say=lambda text: None)
+    assert tuple(crowd.call_args.kwargs["levels"]) == levels
+    assert [call.kwargs["connections"] for call in held.call_args_list] == turns_at
 
 
 @pytest.mark.serial

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from connlab.drive.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
+#: those for a server that starts slowly
+FEW = {1, 100, 1000, 10_000}
 #: a server with a process for each client is not driven beyond this
 PROCESSES_MOST = 2000
 #: what this process has open beside a crowd

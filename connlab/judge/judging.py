@@ -30,6 +30,9 @@ QUICK_LEVELS = (1, 10, 100)
 _SHOWN = 300
 #: what a server that hears no SIGTERM is given before it is killed (``build/external``)
 _GRACE_S = 2
+#: one that takes longer to end and to start is started less often: the verdict shall
+#: be there in three minutes, and fresh servers for all stages are some twenty
+_SLOW_S = 4.0
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
 #: names of interpreters, without their versions
@@ -72,6 +75,16 @@ class Verdict:
     def concurrent(self) -> bool:
         """Whether it serves more than one client at a time."""
         return _SECOND not in self.lacks
+
+    @property
+    def restart_s(self) -> float:
+        """How long it takes to end and to start it anew."""
+        return (self.start_s or 0) + _GRACE_S * self.deaf
+
+    @property
+    def slow(self) -> bool:
+        """Whether it meets fewer crowds, and models at one number of connections."""
+        return self.restart_s > _SLOW_S
 
     def failed(self) -> list[Heard]:
         return [heard for heard in self.heard if not heard.ok]
@@ -136,15 +149,21 @@ def judge(
     ]
     judgement = Judgement(verdicts, made_at=machine.now())
     for connections in () if quick else contest.MODELS:
-        able = [v for v in verdicts if _measurable(v, connections)]
+        able = [v for v in verdicts if connections in _contests(v)]
         if able:
             say(f"in turns with models, {counted(connections, 'connection')}")
             names = [verdict.server for verdict in able]
-            wait_s = max((v.start_s or 0) + _GRACE_S * v.deaf for v in able)
+            wait_s = max(verdict.restart_s for verdict in able)
             result = contest.hold(names, connections=connections, wait_s=wait_s)
             judgement.contests.append(result)
     judgement.seconds = time.monotonic() - began
     return judgement
+
+
+def _contests(verdict: Verdict) -> list[int]:
+    """Return at how many connections a server takes turns with models."""
+    able = [n for n in contest.MODELS if _measurable(verdict, n)]
+    return able[-1:] if verdict.slow else able
 
 
 def _measurable(verdict: Verdict, connections: int) -> bool:
@@ -174,7 +193,8 @@ def _judged(
         failed = (answer for answer in verdict.answers if answer.holds is False)
         verdict.wrong += [f"{answer.question}: {answer.evidence}" for answer in failed]
         say(f"{verdict.label}: crowds")
-        verdict.crowds = crowds.try_all(line, levels=levels)
+        tried = crowds.FEW & {*levels} if verdict.slow else levels
+        verdict.crowds = crowds.try_all(line, levels=sorted(tried))
         if _measurable(verdict, 1):
             say(f"{verdict.label}: system calls")
             verdict.calls = calls.count(line)
