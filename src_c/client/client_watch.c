@@ -189,19 +189,26 @@ static void watch_update(struct watch *watch, struct watched *process,
 }
 
 /* Children that ended stand in a parent's time now, or else in nobody's: then
- * their last reading stays. Both are compared with two ticks to spare. */
+ * their last reading stays. Both are compared with two ticks to spare. They are
+ * forgotten, as each new child is looked for among all that are known. */
 int64_t watch_cpu_ns(struct watch *watch)
 {
     int64_t sum = 0, ended = 0, waited = 0;
     watch->running = false;
     add_new_children(watch);
-    for (unsigned i = 0; i < watch->count; i++)
+    unsigned count = watch->count;
+    for (unsigned i = 0; i < count; i++)
         if (!watch->processes[i].ended)
             watch_update(watch, &watch->processes[i], &ended, &waited);
     if (ended > waited + ticks_ns(2))
         watch->ended_ns += ended - (waited > 0 ? waited : 0);
-    for (unsigned i = 0; i < watch->count; i++)
-        sum += watch->processes[i].cpu_ns + watch->processes[i].children_ns;
+    watch->count = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct watched process = watch->processes[i];
+        sum += process.cpu_ns + process.children_ns;
+        if (process.root || !process.ended)
+            watch->processes[watch->count++] = process;
+    }
     return sum + watch->ended_ns;
 }
 
