@@ -4,8 +4,8 @@
  *
  *     SHORTAGE_MS=N   for N ms from its start, calls that wait for many
  *                     descriptors or accept one fail with ENOMEM
- *     FILES=N         from the first accept() on, no more than N descriptors can
- *                     be had: beyond, ENFILE, as where the machine's table is full
+ *     TABLE=1         beyond RLIMIT_NOFILE, ENFILE in place of EMFILE, as where the
+ *                     machine's table is full
  *     SEND_MS=N       each send() takes N ms, whatever signals come
  *     FULL=1          epoll_ctl() of what is to be told once fails with ENOSPC,
  *                     as beyond /proc/sys/fs/epoll/max_user_watches
@@ -14,9 +14,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,36 +47,25 @@ static bool is_short(void)
     return now_ms() < shortage_until_ms;
 }
 
-static atomic_int first_beyond;
-
-/* The lowest that is free tells how many there are. */
-static int free_descriptor(int any)
+/* What could not be had for want of a number, for want of a file in its place. */
+static int or_full(int fd)
 {
-    int fd = fcntl(any, F_DUPFD, 0);
-    close(fd);
+    if (fd < 0 && errno == EMFILE && getenv("TABLE"))
+        errno = ENFILE;
     return fd;
-}
-
-static bool is_full(int any)
-{
-    errno = ENFILE;
-    return first_beyond > 0 && free_descriptor(any) >= first_beyond;
 }
 
 int accept4(int fd, struct sockaddr *peer, socklen_t *length, int flags)
 {
     int (*real)(int, struct sockaddr *, socklen_t *, int) =
         dlsym(RTLD_NEXT, "accept4");
-    const char *files = getenv("FILES");
-    if (files && first_beyond == 0)
-        first_beyond = free_descriptor(fd) + atoi(files);
-    return is_short() || is_full(fd) ? -1 : real(fd, peer, length, flags);
+    return is_short() ? -1 : or_full(real(fd, peer, length, flags));
 }
 
 int eventfd(unsigned count, int flags)
 {
     int (*real)(unsigned, int) = dlsym(RTLD_NEXT, "eventfd");
-    return is_full(STDIN_FILENO) ? -1 : real(count, flags);
+    return or_full(real(count, flags));
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,

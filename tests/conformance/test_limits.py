@@ -68,11 +68,12 @@ def test_out_of_descriptors_it_refuses_counts_and_goes_on(model):
 @unsanitized
 @pytest.mark.parametrize("model", sorted({*DESCRIPTORS} & {*accepting_themselves()}))
 def test_with_the_machines_table_full_it_refuses_and_goes_on(model, preloaded):
-    flags, preexec = a_worker_each(model, 64), preloaded("faults.c", FILES=19)
-    with serving(model, *flags, preexec=preexec) as server:
-        served, turned_away = try_connect(server, 40)
-        assert 5 < len(served) < 20
-        assert turned_away == 40 - len(served)
+    few, full = limit_descriptors(40), preloaded("faults.c", TABLE=1)
+    flags = a_worker_each(model, 64)
+    with serving(model, *flags, preexec=lambda: (few(), full())) as server:
+        served, turned_away = try_connect(server, 60)
+        assert 5 < len(served) < 40
+        assert turned_away == 60 - len(served)
         leave(served, server)
         stats = server.stop()
     assert stats["refused"]["descriptors"] >= turned_away
