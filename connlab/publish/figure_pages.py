@@ -7,8 +7,9 @@ nbconvert turns cells into HTML; its own frames would fetch scripts from other h
 """
 
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,11 +17,16 @@ from markupsafe import Markup
 from connlab.publish import fragments
 from connlab.study.metrics import metric
 
+if TYPE_CHECKING:
+    from nbconvert import HTMLExporter
+
 EXECUTED = "notebook.ipynb"
 NOTEBOOK = "notebook.html"
 _SENTENCE = re.compile(r"(?<=\.)\s+(?=\S)")
 _ELSEWHERE = "linked below"
 """Of a sentence about what the figure links to, which is this page."""
+_COLOURED = re.compile(r'[^<]*(?:</?(?:div|pre|span)(?: class="[\w -]*")?>[^<]*)*')
+"""HTML that needs no cleaning, such as Pygments makes of code."""
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -77,12 +83,11 @@ def write_notebook(folder: Path, target: Path, *, title: str) -> Path | None:
     if not source.is_file():
         return None
     import nbformat
-    from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
 
     try:
         notebook = nbformat.read(source, as_version=4)
-        body, _ = HTMLExporter(template_name="basic").from_notebook_node(notebook)
+        body, _ = _exporter().from_notebook_node(notebook)
     except (ValueError, nbformat.ValidationError):  # it is no JSON, or no notebook
         return None
     text = fragments.fill(
@@ -92,3 +97,15 @@ def write_notebook(folder: Path, target: Path, *, title: str) -> Path | None:
         body=Markup(_SCRIPT.sub("", body)),
     )
     return fragments.write(target / NOTEBOOK, text)
+
+
+@cache
+def _exporter() -> "HTMLExporter":
+    """Return one for all notebooks: each compiles the templates anew."""
+    from nbconvert import HTMLExporter
+    from nbconvert.filters import clean_html
+
+    def clean(text: str) -> str:
+        return text if _COLOURED.fullmatch(text) else clean_html(text)
+
+    return HTMLExporter(template_name="basic", filters={"clean_html": clean})

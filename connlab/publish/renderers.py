@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -107,12 +108,12 @@ def _embedded(
 ) -> list[str]:
     expanded = sources.expand(paper, sources.INDEX, variables)
     metadata = _metadata(paper) | expanded.metadata | {"renderer": renderer.title}
-    page, of_page = _page(paper, expanded.text, metadata)
-    template = (paper / THEME / "embedded.typ").resolve()
-    arguments = ["--to=typst-citations", f"--template={template}"]
-    toc = {"toc": True}
-    typst, of_print = _pandoc(paper, expanded.text, metadata, arguments, toc)
-    pdf = _compile(paper, typst, day=metadata.get("date"))
+    (paper / WORK / "metadata.json").write_text(json.dumps(metadata), "utf-8")
+    with ThreadPoolExecutor() as beside:  # each of both keeps a core busy
+        page_set = beside.submit(_page, paper, expanded.text, metadata)
+        typst, of_print = _print(paper, expanded.text)
+        pdf = _compile(paper, typst, day=metadata.get("date"))
+        page, of_page = page_set.result()
     for name, html in pages.split(page).items():
         (paper / OUTPUT / name).write_text(html, "utf-8")
     (paper / OUTPUT / PRINT).write_bytes(pdf)
@@ -149,26 +150,27 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
         f"--template={(theme / 'embedded.html').resolve()}",
         f"--variable=pagetitle={metadata['title']}",
     ]
-    return _pandoc(paper, text, metadata, arguments, extra)
+    return _pandoc("page", paper, text, arguments, extra)
+
+
+def _print(paper: Path, text: str) -> tuple[str, list[str]]:
+    template = (paper / THEME / "embedded.typ").resolve()
+    arguments = ["--to=typst-citations", f"--template={template}"]
+    return _pandoc("print", paper, text, arguments, {"toc": True})
 
 
 def _pandoc(
-    paper: Path,
-    text: str,
-    metadata: dict[str, Any],
-    arguments: list[str],
-    extra: dict[str, Any],
+    name: str, paper: Path, text: str, arguments: list[str], extra: dict[str, Any]
 ) -> tuple[str, list[str]]:
-    work = paper / WORK
-    (work / "metadata.json").write_text(json.dumps(metadata), "utf-8")
     # What a template prints as it is goes in as defaults, not as Markdown.
-    (work / "defaults.yml").write_text(json.dumps({"variables": extra}), "utf-8")
+    defaults = json.dumps({"variables": extra})
+    (paper / WORK / f"{name}.yml").write_text(defaults, "utf-8")
     command = [
         pandoc(),
         "--from=markdown",
         "--standalone",
         f"--metadata-file={WORK}/metadata.json",
-        f"--defaults={WORK}/defaults.yml",
+        f"--defaults={WORK}/{name}.yml",
         f"--lua-filter={THEME}/numbers.lua",
         f"--lua-filter={THEME}/embedded.lua",
         f"--lua-filter={THEME}/common.lua",
