@@ -268,12 +268,13 @@ def number(text, *, unsure=False):
 
 KNOWN, FAR = number("2 [1, 3]"), number("4 [3, 5]")
 UNSURE = number("2 (no interval)", unsure=True)
-OTHERWISE, OPEN = "shows otherwise", "cannot tell"  # what a run adds in brackets
+OPEN = "cannot tell"  # what a run adds to a reference's sentence
 FILTER = (THEME / "numbers.lua").read_text("utf-8")
-NOT_MEASURED = re.search(r'^ *missing = "(.+)",$', FILTER, re.MULTILINE)[1]
+NOT_MEASURED = re.search(r'^local not_measured = "(.+)"$', FILTER, re.MULTILINE)[1]
 
 PAYS = "It pays 2 [1, 3] times."
-DENIED, DOUBTED = (f"{PAYS} (This run {does}.)" for does in (OTHERWISE, OPEN))
+DENIED = f"In this run this does not hold: {PAYS}"
+DOUBTED = f"This run cannot tell whether this holds: {PAYS}"
 BETWEEN = f'One. [It pays {NUMBER} times.]{{otherwise=""}} Two.'
 BARE = f'[It pays {NUMBER} times.]{{.claim of="s/c"}}'
 OF_THIS_RUN = CLAIMED.replace(" otherwise", ' here="yes" otherwise')
@@ -317,25 +318,36 @@ def test_a_sentence_with_the_state_of_its_claim(
     assert sentence(text, tmp_path, **facts) == shown
 
 
+TWO, THREE = (f"This run cannot tell whether these {n} hold:" for n in ("two", "three"))
+
+
 @pytest.mark.parametrize(
-    ("text", "state", "remarks"),
+    ("text", "state", "shown"),
     [
-        (f"{CLAIMED} {CLAIMED}", "open", 1),
-        (f"{CLAIMED}\n{CLAIMED} {CLAIMED}", "no", 1),
-        (f"{CLAIMED} Other. {CLAIMED}", "open", 2),  # not in a row
-        (f"{CLAIMED}\n\n{CLAIMED}", "open", 2),
-        (f"{CLAIMED} {CLAIMED}", "yes", 0),
+        (f"{CLAIMED} {CLAIMED}", "open", f"{TWO} {PAYS} {PAYS}"),
+        (f"{CLAIMED} {CLAIMED} {CLAIMED}", "open", f"{THREE} {PAYS} {PAYS} {PAYS}"),
+        (
+            f"{CLAIMED}\n{CLAIMED} Other.",
+            "no",
+            f"In this run these two do not hold: {PAYS} {PAYS} Other.",
+        ),
+        (f"{CLAIMED} Other. {CLAIMED}", "open", f"{DOUBTED} Other. {DOUBTED}"),
+        (f"{CLAIMED}\n\n{CLAIMED}", "open", f"{DOUBTED} {DOUBTED}"),
+        (f"{CLAIMED} {CLAIMED}", "yes", f"{PAYS} {PAYS}"),
     ],
 )
 def test_sentences_in_a_row_share_the_remark_that_each_would_have(
-    text, state, remarks, tmp_path
+    text, state, shown, tmp_path
 ):
-    shown = sentence(text, tmp_path, numbers=KNOWN, claims={"s/c": state})
-    assert shown.count(PAYS) == text.count(CLAIMED)
-    assert shown.count("(") == remarks
-    assert remarks == 0 or shown.endswith(".)")
-    shared = shown.count("(Both: ") + shown.count("(These three: ")
-    assert shared == (remarks == 1)
+    claims = {"s/c": state}
+    assert sentence(text, tmp_path, numbers=KNOWN, claims=claims) == shown
+
+
+def test_references_in_a_row_are_named_once(tmp_path):
+    facts = {"numbers": UNSURE, "claims": {"s/c": "open"}, "references": TOLD}
+    shown = sentence(f"{CLAIMED} {CLAIMED}", tmp_path, **facts)
+    both = f"(Both: reference on A; this run {OPEN}.)"
+    assert shown == f"It pays 4 [3, 5] times. It pays 4 [3, 5] times. {both}"
 
 
 def test_sentences_with_unlike_remarks_keep_them(tmp_path):

@@ -12,12 +12,13 @@
 -- A sentence whose numbers the run lacks, or has without an interval, or whose claim it
 -- cannot decide, is set with the numbers of the first reference that has them all, and
 -- says whose they are. Where no reference has them, `otherwise` stands in its place
--- (nothing if that is empty). Without it the sentence says what this run cannot tell; one
+-- (nothing if that is empty). Without it, words before the sentence say that this run
+-- cannot tell, as after it they would take back what was said; one
 -- that lacks a number is left out, as no sentence can be read without: where the run has
 -- the study, a remark says so, else the box at the head of the section does.
 -- One with here="yes" is about this run alone, and no reference speaks in its place;
--- one with sure="yes" is set with intervals or not at all. Of sentences in a row that
--- end in the same remark, the last has it for all.
+-- one with sure="yes" is set with intervals or not at all. Sentences in a row that have
+-- the same remark share it: before the first of them, or after the last.
 --
 -- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
 -- before embedded.lua, and before Quarto looks at the document.
@@ -70,11 +71,23 @@ local function set_number(span, numbers)
   return pandoc.Span({ pandoc.Str(text) }, attr)
 end
 
-local said = {
-  no = "(This run shows otherwise.)",
-  open = "(This run cannot tell.)",
-  missing = "(Not measured in this run.)",
+local not_measured = "(Not measured in this run.)"
+
+-- Words before a sentence that the run does not bear out, or before some in a row.
+local led = {
+  no = { "In this run this does not hold:", "In this run these %s do not hold:" },
+  open = {
+    "This run cannot tell whether this holds:",
+    "This run cannot tell whether these %s hold:",
+  },
 }
+
+local function lead(state, count)
+  local words = { nil, "two", "three", "four", "five", "six" }
+  local text = count == 1 and led[state][1] or led[state][2]:format(words[count] or count)
+  local attr = pandoc.Attr("", { "remark", "lead" }, { { "data-state", state } })
+  return pandoc.Span({ pandoc.Emph({ pandoc.Str(text) }) }, attr)
+end
 
 local function is_sentence(span)
   return span.classes:includes("claim") or span.attributes.otherwise
@@ -166,7 +179,7 @@ local function set_missing(spans)
   for _, span in ipairs(spans) do
     if measured[address(span):match("^[^/]+")] then
       local content = pandoc.Inlines({})
-      return remark(content, said.missing, "missing")
+      return remark(content, not_measured, "missing")
     end
   end
   return {}
@@ -194,8 +207,11 @@ local function set_sentence(span)
     return set_missing(spans)
   end
   local content = with_numbers(span, known.numbers)
-  if said[state] then
-    content = remark(content, said[state], "claim-" .. state)
+  if led[state] then
+    content:insert(1, pandoc.Space())
+    content:insert(1, lead(state, 1))
+  elseif state == "missing" then
+    content = remark(content, not_measured, "missing")
   end
   for _, number in ipairs(spans) do
     if stale[address(number):match("^[^/]+")] then
@@ -211,10 +227,13 @@ local function set_span(span)
   end
 end
 
+-- What a sentence has of a remark, and whether it stands before it.
 local function remark_of(content)
-  local last = content[#content]
-  if last and last.t == "Span" and last.classes:includes("remark") then
-    return pandoc.utils.stringify(last)
+  local first, last = content[1], content[#content]
+  if first and first.t == "Span" and first.classes:includes("lead") then
+    return first.attributes["data-state"], true
+  elseif last and last.t == "Span" and last.classes:includes("remark") then
+    return pandoc.utils.stringify(last), false
   end
 end
 
@@ -222,7 +241,7 @@ local counts = { nil, "Both", "These three", "These four", "These five", "These 
 
 local function of_several(text, count)
   local first, rest = text:match("^%((%u)(.*%.%))$")
-  if text == said.missing or not first then
+  if text == not_measured or not first then
     return text
   end
   return "(" .. (counts[count] or "All these") .. ": " .. first:lower() .. rest
@@ -239,18 +258,28 @@ local function set_inlines(inlines)
   for _, inline in ipairs(inlines) do
     if inline.t == "Span" and is_sentence(inline) then
       local content = pandoc.Inlines(set_sentence(inline))
-      local text = remark_of(content)
-      if text and text == shared then
-        out:remove(at)
-        out:remove(at - 1) -- the space before it
+      local text, before = remark_of(content)
+      local joins = text and text == shared
+      if joins then
         count = count + 1
-        local words = pandoc.Str(of_several(text, count))
-        content[#content].content = { pandoc.Emph({ words }) }
       elseif #content > 0 then
         shared, count = text, 1
       end
+      if joins and before then
+        out[at] = lead(text, count)
+        content:remove(1)
+        content:remove(1) -- the space after it
+      elseif joins then
+        out:remove(at)
+        out:remove(at - 1) -- the space before it
+        local words = pandoc.Str(of_several(text, count))
+        content[#content].content = { pandoc.Emph({ words }) }
+      end
+      local first = #out + 1
       out:extend(content)
-      at = #content > 0 and #out or at
+      if #content > 0 and not (joins and before) then
+        at = before and first or #out
+      end
     else
       shared = is_blank(inline) and shared or nil
       out:insert(inline)
