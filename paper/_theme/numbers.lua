@@ -13,9 +13,9 @@
 -- cannot decide, is set with the numbers of the first reference that has them all, and
 -- says whose they are. Where no reference has them, `otherwise` stands in its place
 -- (nothing if that is empty). Without it, words before the sentence say that this run
--- cannot tell, as after it they would take back what was said; one
--- that lacks a number is left out, as no sentence can be read without: where the run has
--- the study, a remark says so, else the box at the head of the section does.
+-- cannot tell; after it they would take back what was said. One that lacks a number is
+-- left out, as no sentence can be read without: where the run has the study, a remark
+-- says so, else the box at the head of the section does.
 -- One with here="yes" is about this run alone, and no reference speaks in its place;
 -- one with sure="yes" is set with intervals or not at all. Sentences in a row that have
 -- the same remark share it: before the first of them, or after the last.
@@ -85,7 +85,7 @@ local led = {
 local function lead(state, count)
   local words = { nil, "two", "three", "four", "five", "six" }
   local text = count == 1 and led[state][1] or led[state][2]:format(words[count] or count)
-  local attr = pandoc.Attr("", { "remark", "lead" }, { { "data-state", state } })
+  local attr = pandoc.Attr("", { "remark", "before" }, { { "data-state", state } })
   return pandoc.Span({ pandoc.Emph({ pandoc.Str(text) }) }, attr)
 end
 
@@ -230,7 +230,7 @@ end
 -- What a sentence has of a remark, and whether it stands before it.
 local function remark_of(content)
   local first, last = content[1], content[#content]
-  if first and first.t == "Span" and first.classes:includes("lead") then
+  if first and first.t == "Span" and first.classes:includes("before") then
     return first.attributes["data-state"], true
   elseif last and last.t == "Span" and last.classes:includes("remark") then
     return pandoc.utils.stringify(last), false
