@@ -15,6 +15,7 @@ import study_made as made
 
 from connlab import figures
 from connlab.drive import grid as sweeps
+from connlab.drive.sweeps import planned
 from connlab.intervals import centre, interval, intervals, ratios, t95
 from connlab.report import Report, text_table
 from connlab.study import formatting, repeating
@@ -149,6 +150,13 @@ def test_simulated_sweeps_that_cannot_be_refused_say_what_is_allowed(given):
 )
 def test_nobody_has_to_be_asked_by_two_clients(asked, at, count):
     assert len(grids("09-doubts", "cell-04", asked=asked, at=at)) == count
+
+
+@pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
+def test_a_misspelt_baseline_of_doubts_is_refused():
+    drive = Mock(sweep=planned)
+    with pytest.raises(ValueError, match=r"'epol'; did you mean 'epoll'\? \(known: "):
+        rules.execute("09-doubts", "cell-04", drive=drive, baseline="epol")
 
 
 @pytest.mark.parametrize(("seconds", "known"), [(1.0, True), (0.1, False)])
