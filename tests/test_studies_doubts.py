@@ -186,6 +186,14 @@ def test_a_decision_says_one_word_of_a_model(tmp_path):
     assert (table.drop(columns="what") == "poll").sum(axis=1).eq(1).all()
 
 
+def test_a_decision_is_told_at_the_most_hosts_and_at_the_fewest(tmp_path):
+    places = {1: "loopback", 10: "1 host", 100: "2 hosts", 1000: "10 hosts"}
+    trials = anew_and_kept(tmp_path)
+    table = printed_of(trials, arm=lambda t: t.pop("connections").map(places))
+    decided = doubts.decisions([doubts.Study("hosts", trials, table)], "epoll")
+    assert decided["where"].tolist() == ["hosts: loopback arm", "hosts: 10 hosts arm"]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [

@@ -1,5 +1,6 @@
 """Study 09: ratios of a run's other studies under other analyses, and their drift."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -292,5 +293,16 @@ def _ends(pairs: pd.DataFrame, within: list[str]) -> Iterator[tuple[str, pd.Data
         yield "all", pairs
         return
     cells = dict(list(pairs.groupby(within)))
-    for key in dict.fromkeys([min(cells), max(cells)]):
+    ends = [end(cells, key=lambda cell: [*map(_rank, cell)]) for end in (min, max)]
+    for key in dict.fromkeys(ends):
         yield _cell_text(dict(zip(within, key, strict=True))), cells[key]
+
+
+def _rank(level: object) -> tuple[float, str]:
+    """Return what a level is ordered by: the number in it, then its text.
+
+    A text without a number comes before: clients on loopback are on no host.
+    """
+    text = str(level)
+    number = re.search(r"\d+", text) if isinstance(level, str) else [level]
+    return float(number[0]) if number else 0.0, text
