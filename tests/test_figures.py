@@ -43,6 +43,13 @@ def test_a_limit_is_drawn_unlike_a_line_for_orientation():
     assert names == ["limit: a ceiling", "two calls"]
 
 
+def test_servers_of_one_program_are_told_apart():
+    called = {"./mine --a": "mine", "./mine --b": "mine", "./ours": "ours"}
+    columns = {"model": [*called], "model_label": [*called.values()]}
+    named = figures.labels(pd.DataFrame(columns))
+    assert named == {name: name for name in called} | {"./ours": "ours"}
+
+
 @pytest.mark.parametrize("once_more", [False, True], ids=["own", "carried"])
 def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone(once_more):
     rows = [("epoll", 10), ("epoll", 20), ("poll", 10), ("poll", 20)]

@@ -6,6 +6,7 @@ at least 3 against white.
 """
 
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,8 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
 
     That is the order of `server --list` in the run's manifest
     (``frame.attrs["registry"]``), then by family and name. A frame has the column
-    model, and perhaps family and model_label.
+    model, and perhaps family and model_label. A label that several would have is taken
+    by none: they are called by their names.
     """
     registry = {row["name"]: row for row in frame.attrs.get("registry") or ()}
     columns = [c for c in ("family", "model_label") if c in frame]
@@ -62,11 +64,13 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
             name,
         )
 
+    labels = {n: models[n].get("label") or n for n in sorted(models, key=rank)}
+    shared = Counter(labels.values())  # command lines are called by their program
     return {
         name: Style(
-            models[name].get("label") or name, color(models[name].get("family"))
+            label if shared[label] == 1 else name, color(models[name].get("family"))
         )
-        for name in sorted(models, key=rank)
+        for name, label in labels.items()
     }
 
 
