@@ -84,6 +84,17 @@ def test_clients_stand_somewhere():
         rules.execute("14-hosts", "cell-04", hosts=[])
 
 
+@pytest.mark.parametrize("models", [[], ["epoll"]], ids=["all", "named"])
+def test_servers_that_are_timed_are_counted_and_sampled(models):
+    epoll = SimpleNamespace(name="epoll", available=True)
+    drive = Mock(models=lambda: [epoll], all_served=lambda *_: [{"model": ["epoll"]}])
+    names = {"models": models, "connections": [50]}
+    rules.execute("12-why", "cell-04", "cell-05", "1136cfff", drive=drive, **names)
+    for measured in (drive.count, drive.profile):
+        (cell,) = measured.call_args.kwargs["cells"]
+        assert cell == {"model": "epoll", "connections": 50, "active": 50}
+
+
 @pytest.mark.parametrize(("kept", "count"), [([], 1), ([5], 2)])
 def test_a_guestbook_without_kept_connections_is_measured(kept, count):
     place = contextlib.nullcontext(SimpleNamespace(address="here"))
