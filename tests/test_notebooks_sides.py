@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from connlab.report import Report
+from connlab.studies import load
 
 SPENT = "server_cpu_per_request_s"
 
@@ -111,3 +112,37 @@ def test_a_study_of_idle_connections_leaves_out_who_was_measured_alone():
     assert measured.loc[("thread", 0), SPENT] > 0
     assert len(measured) == 3
     assert said == ["alone"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "names"),
+    [
+        ("07-uring", "cell-06", {}),
+        ("11-load", "cell-08", {"where": ["work", "connections"], "loads": [0.5]}),
+        ("12-why", "cell-07", {}),
+    ],
+)
+def test_a_server_that_serves_fewer_than_ask_is_compared_with_nobody(name, cell, names):
+    rows = [("epoll", 50, "s"), ("iterative", 50, None), ("iterative", 1, None)]
+    frame = pd.DataFrame(rows, columns=["model", "connections", "set"]).assign(
+        **{"active": lambda t: t["connections"], "work": "echo", "rate": 500.0},
+        **{"ok": True, "block": 0, "key": "k", "window_requests": 1, "label": None},
+        **{"server_cpu_s": 1.0, "throughput_rps": 500.0, SPENT: 1e-5},
+        **dict.fromkeys(load.TIMES, 1e-3),
+    )
+    frame.attrs["registry"] = [{"name": "iterative", "holds": "one"}]
+    most = pd.Series(1e3, pd.MultiIndex.from_product([["echo"], [1, 50]]), name="most")
+    most.index.names = ["work", "connections"]
+    said: list[str] = []
+    found = rules.execute(
+        *(name, cell),
+        **{"settings": {}, "named": lambda t: t, "capacity": most, **names},
+        study=SimpleNamespace(load=lambda *_, **__: frame),
+        Report=lambda *_, **__: SimpleNamespace(note=said.append),
+    )
+    trials = found.get("opened", found["measured"])
+    assert trials[SPENT].notna().tolist() == [True, False, True]
+    if name == "11-load":
+        assert trials[load.TIMES].notna().all(axis=1).tolist() == [True, False, True]
+    (why,) = said
+    assert "iterative with 50 connections" in why
