@@ -174,7 +174,7 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         ax.yaxis.set_minor_formatter(NullFormatter())
 
 
-def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> None:
+def line_ends(grid: sns.FacetGrid) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
     Names that would overlap are moved apart as little as possible. They stand at the
@@ -184,8 +184,6 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
     ----------
     grid : FacetGrid
         From ``sns.relplot(kind="line")`` with ``hue`` and ``legend="full"``.
-    names : mapping of str to str, optional
-        What is written in place of a level.
     """
     levels = {}
     if legend := grid.legend:
@@ -203,7 +201,7 @@ def line_ends(grid: sns.FacetGrid, names: Mapping[str, str] | None = None) -> No
             if level is not None and drawn:
                 last = np.flatnonzero(np.isfinite(y))[0 if ax.xaxis_inverted() else -1]
                 ends[level] = (float(line.get_xdata()[last]), float(y[last]), line)
-        _write_ends(ax, ends, names or {})
+        _write_ends(ax, ends)
     _make_room(grid.figure, axes_of(grid))
 
 
@@ -220,7 +218,7 @@ def _name_outer_axes(grid: sns.FacetGrid) -> None:
             ax.tick_params(axis="x", which="both", labelbottom=False)
 
 
-def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
+def _write_ends(ax: Axes, ends: dict) -> None:
     to_axes = ax.transData + ax.transAxes.inverted()
     height = ax.get_window_extent().height / ax.figure.dpi
     gap = 1.2 * _SMALL / 72 / height
@@ -229,7 +227,7 @@ def _write_ends(ax: Axes, ends: dict, names: Mapping[str, str]) -> None:
     for (level, (x, y, line)), height in zip(ends.items(), heights, strict=True):
         color = tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color()))
         ax.annotate(
-            names.get(level, level),
+            level,
             (x, y),
             xytext=(1.04, height),
             textcoords="axes fraction",

@@ -266,6 +266,22 @@ def test_where_nobody_has_a_rate_at_the_most_connections_fewer_are_shown(
     assert "—" not in numbers
 
 
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("04-guestbook", ("cell-10", "cell-12")),
+        ("08-cores", ("cell-07", "cell-09")),
+    ],
+)
+def test_a_line_ends_with_the_name_of_its_model(tmp_path, report, name, cells):
+    trials = made.load(tmp_path, made.sweep(("epoll", "thread"), blocks=4))
+    trials = trials.assign(workers=trials["connections"], requests_per_connection=1)
+    drawn = Mock(wraps=report)
+    rules.execute(name, *cells, measured=trials, report=drawn)
+    (ax,) = drawn.figure.call_args.args[1].axes.flat
+    assert {text.get_text() for text in ax.texts} == {"epoll", "thread"}
+
+
 def test_pools_that_were_measured_earlier_are_drawn(report):
     rows = [(n, block, n + block / 100) for n in (1, 4) for block in range(4)]
     steady = usable(rows, "workers", "block", "busy_workers", part="size")
