@@ -16,7 +16,7 @@ import study_made as made
 
 import connlab.study
 from connlab import parameters
-from connlab.drive import grid, workers
+from connlab.drive import counting, grid, profiling, workers
 
 
 class Loaded(Exception):
@@ -106,3 +106,24 @@ def test_trials_of_another_setting_are_left_out(tmp_path, number, changed):
     load = connlab.study.load
     taken = load("made", made.STUDY, root=tmp_path, only=only, warn=False)
     assert set(taken["key"].astype(int)) == set(range(len(after)))
+
+
+def test_counts_and_profiles_are_of_the_messages_asked_for(tmp_path):
+    cell = {"model": "epoll", "connections": 50, "active": 50, "failure": None}
+    own, others = ({"size": size} for size in (64, 4096))
+    trees = [{"name": "", "value": n, "children": []} for n in (1, 2)]
+    for file, first, later in (
+        (counting.FILE, {"per_request": {"read": 1.0}}, {"per_request": {"read": 2.0}}),
+        (profiling.FILE, {"tree": trees[0]}, {"tree": trees[1]}),
+    ):
+        rows = [cell | own | first, cell | others | later]
+        lines = [row | {"repeat": 0} for row in rows]
+        made.write(tmp_path, lines, study="why", file=file)
+    found = rules.execute(
+        *("12-why", "cell-14", "9458abca"),
+        **{"run": "made", "root": tmp_path, "size": 64, "measured": None},
+        **{"report": Mock(), "refused": None, "blind": None},
+        figures=Mock(labels=lambda _: {}),
+    )
+    assert found["counts"]["read"].tolist() == [1.0]
+    assert [row["tree"] for row in found["taken"]] == trees[:1]

@@ -31,9 +31,14 @@ CELL = ["model", "connections", "active"]
 NAMED = pd.read_csv(Path(__file__).with_name("kernel_functions.csv")).to_numpy()
 
 
-def profiles(run: str, *, root: str | Path = "runs") -> list[dict]:
-    """Return the profiles of study 12 that have samples, the newest of each cell."""
-    rows = measured_apart(run, "why", profiling.FILE, root=root)
+def profiles(
+    run: str, *, size: int | None = None, root: str | Path = "runs"
+) -> list[dict]:
+    """Return the profiles of study 12 that have samples, the newest of each cell.
+
+    With messages of `size` bytes, or of any.
+    """
+    rows = measured_apart(run, "why", profiling.FILE, root=root, size=size)
     return list({(*_cell(row), row["repeat"]): row for row in rows}.values())
 
 

@@ -31,12 +31,17 @@ SWITCHES = ["sleeps", "hand_overs", "cold_hand_overs"]
 TERMS = ["request", "cold", *CALLS, *SWITCHES]
 
 
-def counts(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
-    """Return the events per request of each cell; empty where none were counted."""
+def counts(
+    run: str, *, size: int | None = None, root: str | Path = "runs"
+) -> pd.DataFrame:
+    """Return the events per request of each cell; empty where none were counted.
+
+    With messages of `size` bytes, or of any.
+    """
     table = pd.DataFrame(
         [
             {name: row[name] for name in CELL} | row["per_request"]
-            for row in measured_apart(run, "why", counting.FILE, root=root)
+            for row in measured_apart(run, "why", counting.FILE, root=root, size=size)
         ],
         columns=[*CELL, *counting.EVENTS.values(), *counting.HARDWARE.values()],
     )

@@ -177,13 +177,16 @@ def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
     return schema.read_json(schema.run_folder(run, root=root) / "manifest.json") or {}
 
 
-def measured_apart(run: str, study: str, file: str, *, root: str | Path) -> list[dict]:
+def measured_apart(
+    run: str, study: str, file: str, *, root: str | Path, size: int | None = None
+) -> list[dict]:
     """Return the lines of a study's file of what was measured apart from trials.
 
-    Those of failures are left out.
+    Those of failures are left out, and with `size` those of messages of another one.
     """
     path = schema.study_folder(run, study, root=root) / file
-    return [row for row in schema.read_log(path).trials if not row.get("failure")]
+    rows = (row for row in schema.read_log(path).trials if not row.get("failure"))
+    return [row for row in rows if size in (None, row.get("size"))]
 
 
 def as_trials(frame: pd.DataFrame) -> pd.DataFrame:
