@@ -145,6 +145,21 @@ def test_a_claim_may_take_the_trials_of_two_studies(tmp_path, better, verdict, p
     assert claim.finding.why.startswith(f"{parts} of 3 ")
 
 
+def test_a_claim_takes_the_trials_that_its_study_took(tmp_path):
+    written(tmp_path)
+    models = ("thread", "select", "epoll")
+    trials = study("response-time", models, (1000,), better="epoll")
+    others = study("response-time", models, (1000,), better="thread")
+    for trial in others:
+        trial["factors"]["size"] = 4096
+        trial["key"] += "-4096"
+    made.write(tmp_path, trials + others, study="response-time")
+    settings = {"settings": [{"size": 15}]}
+    made.write(tmp_path, [settings], study="response-time", file="results.json")
+    (claim,) = judged(tmp_path, SEVERAL)
+    assert claim.finding.verdict == HOLDS
+
+
 def test_without_one_of_its_studies_a_claim_is_judged_by_the_other(tmp_path):
     written(tmp_path)
     (tmp_path / "made" / "breaking-points" / "trials.jsonl").unlink()

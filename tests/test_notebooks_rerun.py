@@ -4,6 +4,7 @@ A run holds all trials that were ever asked of it. Levels of what a study varies
 beside each other; of any other setting the trials of one value make a cell.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 from unittest.mock import Mock
@@ -104,6 +105,7 @@ def test_trials_of_another_setting_are_left_out(tmp_path, number, changed):
     ]
     made.write(tmp_path, trials)
     load = connlab.study.load
+    assert json.loads(json.dumps(only)) == only  # as results keep it
     taken = load("made", made.STUDY, root=tmp_path, only=only, warn=False)
     assert set(taken["key"].astype(int)) == set(range(len(after)))
 

@@ -11,7 +11,8 @@ from scipy import stats
 from connlab import report as reports
 from connlab.intervals import intervals, ratios
 from connlab.report import Report, not_measured
-from connlab.study.frames import RunError
+from connlab.schema import EVALUATE
+from connlab.study.frames import RunError, load
 
 FACTORS = ["model", "connections"]
 
@@ -228,6 +229,26 @@ def test_a_study_that_cannot_be_measured_ends_with_its_reason(tmp_path):
     assert "no Redis" in written["answer"]
     assert written["notes"] == []
     assert written["figures"] == []
+
+
+def test_the_trials_of_a_report_are_taken_again_where_it_is_evaluated(
+    trials, tmp_path, monkeypatch
+):
+    def read(levels):
+        only = {"connections": levels}
+        return load("made", made.STUDY, root=tmp_path, only=only, warn=False)
+
+    about = {"number": 1, "question": "Q?", "factors": FACTORS, "root": tmp_path}
+    monkeypatch.setenv(EVALUATE, "runs/made")
+    assert len(read([10])) == len(trials)  # of a run that kept no settings
+    monkeypatch.delenv(EVALUATE)
+    report = Report(read([10]), **about)
+    report.answer("So it is.")
+    report.write()
+    monkeypatch.setenv(EVALUATE, "runs/made")
+    again = read([10, 100])
+    assert again["connections"].tolist() == [10] * 10
+    assert "10 trials were left out" in " ".join(again.attrs["notes"])
 
 
 def test_a_number_that_is_not_finite_is_no_json(trials, report):

@@ -169,6 +169,21 @@ def test_gates_that_a_study_overlooks_are_overlooked_again(tmp_path, accept, exa
     assert len(doubts.examine(studies, SAME)) == examined
 
 
+def test_trials_that_a_study_left_out_are_examined_nowhere(tmp_path):
+    lines = made.sweep(("poll", "epoll"), blocks=5)
+    others = made.sweep(("poll", "epoll"), blocks=5, capacity={"poll": 5_000})
+    for line in others:
+        line["factors"]["size"] = 4096
+        line["key"] += "-4096"
+    table = to_epoll(made.load(tmp_path, lines))
+    made.write(tmp_path, lines + others)
+    made.write(tmp_path, [{"settings": [{"size": 15}]}], file="results.json")
+    table.to_csv(tmp_path / "made/response-time/ratios.csv", index=False)
+    (study,) = doubts.studies("made", root=tmp_path)
+    assert len(study.trials) == len(lines)
+    assert len(doubts.examine([study], SAME)) == len(table)
+
+
 def test_decisions_of_no_study_are_a_table_without_rows():
     table = doubts.decisions([], "epoll")
     assert table.empty

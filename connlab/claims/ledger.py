@@ -155,7 +155,8 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
             return None
         return pd.DataFrame(cases).drop_duplicates(["subject", "question"], keep="last")
     try:
-        trials = frames.load(run, name, root=root, warn=False)
+        only = frames.taken(run, name, root=root)
+        trials = frames.load(run, name, root=root, only=only, warn=False)
     except (FileNotFoundError, frames.RunError):
         return None
     if name != calibration.STUDY:

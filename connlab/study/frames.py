@@ -99,8 +99,8 @@ def load(
         Take only trials with these settings, or with those of any: what a study neither
         varies nor compares has to be alike, and a run may hold trials that were asked
         for with other parameters. Levels are those of `select`; the notes say how many
-        trials were left out. None is where a run is evaluated again: settings that it
-        did not record may have had other defaults then.
+        trials were left out. Where a run is evaluated again, those that it recorded
+        (`taken`) count instead: others may have had other defaults then.
     warn : bool
         Whether to warn of the notes; not where the study's notebook has done so.
 
@@ -112,8 +112,8 @@ def load(
         turns, `set` (text) and `rounds` (`connlab.rounds.Rounds`). `carried`
         marks the baseline measured once more in a set that was split. Sorted by block
         and order. ``attrs`` holds run, study, folder (str), registry (the server's
-        models, if the manifest has them) and notes: sentences about what is missing or
-        was left out.
+        models, if the manifest has them), settings (by which trials were taken; None:
+        all were) and notes: sentences about what is missing or was left out.
 
     Raises
     ------
@@ -131,7 +131,10 @@ def load(
     types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
-    if only is not None and not os.environ.get(schema.EVALUATE):
+    if only is not None and os.environ.get(schema.EVALUATE):
+        only = taken(run, study, root=root)
+    if only is not None:
+        only = [only] if isinstance(only, Mapping) else only
         frame = _only(frame, only, notes)
     frame = _accepting(frame, accept, notes)
     folder = schema.study_folder(run, study, root=root)
@@ -142,6 +145,7 @@ def load(
         "study": study,
         "folder": str(folder),
         "registry": _Shared(models),
+        "settings": None if only is None else _Shared(only),
         "notes": notes,
     }
     for note in notes if warn else ():
@@ -175,6 +179,16 @@ def load_windows(run: str, study: str, *, root: str | Path = "runs") -> pd.DataF
 def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
     """Return ``manifest.json`` of a run; an empty mapping when there is none."""
     return schema.read_json(schema.run_folder(run, root=root) / "manifest.json") or {}
+
+
+def taken(run: str, study: str, *, root: str | Path = "runs") -> list[dict] | None:
+    """Return the settings by which a study's notebook took trials; None: it took all.
+
+    They are `only` of `load`, for whoever reads the same trials; ``results.json``
+    keeps them.
+    """
+    path = schema.study_folder(run, study, root=root) / "results.json"
+    return (schema.read_json(path) or {}).get("settings")
 
 
 def measured_apart(
@@ -354,10 +368,9 @@ def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
 
 
 def _only(
-    frame: pd.DataFrame, only: Mapping | Sequence[Mapping], notes: list[str]
+    frame: pd.DataFrame, kinds: Sequence[Mapping], notes: list[str]
 ) -> pd.DataFrame:
     """Return the trials that are as one of the kinds asked for, and note the others."""
-    kinds = [only] if isinstance(only, Mapping) else only
     found = [index for kind in kinds for index in select(frame, _as_text(kind)).index]
     kept = frame.index.isin(found)
     if kept.all():

@@ -89,7 +89,8 @@ class Results(BaseModel):
 
     `number` is the place of the study in the paper; `numbers` are those in answer,
     findings, notes and tables; `lines` are floors and ceilings for other studies
-    (`connlab.study.calibration`). `commit` was the git commit in the run's manifest
+    (`connlab.study.calibration`). `settings` are those by which trials were taken
+    (`connlab.study.frames.taken`). `commit` was the git commit in the run's manifest
     when the study was evaluated; the paper calls results stale once the run has
     another.
     """
@@ -103,6 +104,7 @@ class Results(BaseModel):
     commit: str | None = None
     answer: str
     machine: dict[str, Any] = Field(default_factory=dict)
+    settings: list[dict[str, Any]] | None = None
     trials: dict[str, int] = Field(default_factory=dict)
     stopping: dict[str, Any] = Field(default_factory=dict)
     words: dict[str, Word] = Field(default_factory=dict)
@@ -160,6 +162,7 @@ def start(
     run, study = frame.attrs["run"], frame.attrs["study"]
     studies = load_manifest(run, root=root).get("studies") or {}
     results = bare(study, run=run, root=root, **about)
+    results.settings = frame.attrs.get("settings")
     results.trials = count_trials(frame)
     results.stopping = stopping_of(studies.get(study) or {})
     results.failures = failed_cells(frame, factors)
