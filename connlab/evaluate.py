@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor
@@ -30,6 +31,7 @@ from connlab.schema import TRIALS, existing_run, facts_file, run_folder, study_f
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine", "intervals"), ("doubts",)
+_GRACE_S = 5.0  # of workers that are told to end; each ends a kernel first
 _SIDE_BY_SIDE = 4  # kernels at once, at most: each takes a quarter of a GiB
 
 
@@ -92,12 +94,26 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
                 pool.submit(_judge_in_worker, run)
             yield from (future.result() for future in map(execute, last))
         except BrokenProcessPool:
+            _end_workers()
             killed = "evaluate: a worker was killed (out of memory?)"
             raise RuntimeError(killed) from None
         except KeyboardInterrupt:  # it may have reached this process alone
-            for worker in multiprocessing.active_children():
-                worker.terminate()
+            _end_workers()
             raise
+
+
+def _end_workers() -> None:
+    """End the workers. One that outlives its signals would be waited for: it is killed.
+
+    It may wait for a lock of the pool that another held when it died.
+    """
+    workers = multiprocessing.active_children()
+    for worker in workers:
+        worker.terminate()
+    until = time.monotonic() + _GRACE_S
+    for worker in workers:
+        worker.join(max(0, until - time.monotonic()))
+        worker.kill()
 
 
 def _cores() -> int:

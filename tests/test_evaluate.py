@@ -160,6 +160,25 @@ def test_ctrl_c_ends_its_workers(under_way):
     assert "worker was killed" not in said
 
 
+def test_a_worker_that_outlives_its_signals_is_killed(monkeypatch):
+    """As one that waited for a lock of a worker that had died; all waited for it."""
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+
+    def hold_out():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ready.set()
+        time.sleep(60)
+
+    monkeypatch.setattr(evaluate, "_GRACE_S", 0.2)
+    worker = context.Process(target=hold_out)
+    worker.start()
+    assert ready.wait(20)
+    evaluate._end_workers()
+    worker.join(20)
+    assert worker.exitcode == -signal.SIGKILL
+
+
 def test_a_study_that_reads_others_waits_for_them(monkeypatch):
     """Study 00 is over before those that draw its lines, and all before the last."""
     over, seen = [], {}
