@@ -82,8 +82,9 @@ local led = {
   },
 }
 
+local words = { nil, "two", "three", "four", "five", "six" }
+
 local function lead(state, count)
-  local words = { nil, "two", "three", "four", "five", "six" }
   local text = count == 1 and led[state][1] or led[state][2]:format(words[count] or count)
   local attr = pandoc.Attr("", { "remark", "before" }, { { "data-state", state } })
   return pandoc.Span({ pandoc.Emph({ pandoc.Str(text) }) }, attr)
@@ -237,14 +238,13 @@ local function remark_of(content)
   end
 end
 
-local counts = { nil, "Both", "These three", "These four", "These five", "These six" }
-
 local function of_several(text, count)
   local first, rest = text:match("^%((%u)(.*%.%))$")
   if text == not_measured or not first then
     return text
   end
-  return "(" .. (counts[count] or "All these") .. ": " .. first:lower() .. rest
+  local all = count == 2 and "Both" or words[count] and "These " .. words[count]
+  return "(" .. (all or "All these") .. ": " .. first:lower() .. rest
 end
 
 local function is_blank(inline)
@@ -272,8 +272,8 @@ local function set_inlines(inlines)
       elseif joins then
         out:remove(at)
         out:remove(at - 1) -- the space before it
-        local words = pandoc.Str(of_several(text, count))
-        content[#content].content = { pandoc.Emph({ words }) }
+        local shown = pandoc.Str(of_several(text, count))
+        content[#content].content = { pandoc.Emph({ shown }) }
       end
       local first = #out + 1
       out:extend(content)
