@@ -27,7 +27,7 @@ from typing import Any
 
 from connlab import kernel_server, notebook, paper
 from connlab.parameters import ParameterError, declared
-from connlab.schema import TRIALS, existing_run, facts_file, run_folder, study_folder
+from connlab.schema import TRIALS, existing_run, facts_file, study_folder
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine", "intervals"), ("doubts",)
@@ -44,8 +44,6 @@ def make(
     only its study is evaluated. FileNotFoundError without such a run, or where it does
     not hold the study.
     """
-    from connlab.drive import evaluation
-
     existing_run(run)
     if nb is None:
         paths = []
@@ -58,13 +56,12 @@ def make(
     else:
         paths = [notebook.find(nb)]
     failed = {}
-    with notebook.environment(evaluation.FOLDER, run_folder(run)):
-        for path, error in _evaluated(run, paths):
-            if error:
-                failed[path.stem] = error
-                say(f"evaluate: {error}; going on with the rest")
-            else:
-                say(f"evaluate: {path.stem}, from runs/{run}")
+    for path, error in _evaluated(run, paths):
+        if error:
+            failed[path.stem] = error
+            say(f"evaluate: {error}; going on with the rest")
+        else:
+            say(f"evaluate: {path.stem}, from runs/{run}")
     say(f"evaluate: {paper.judge(run)}")
     return failed
 
@@ -132,6 +129,7 @@ def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
 def _execute(run: str, path: Path) -> tuple[Path, str | None]:
     try:
         given, kernels = parameters(run, path), notebook.ForkedKernels()
+        given["measure"] = False
         notebook.run(path, run=run, parameters=given, kernels=kernels)
     except notebook.NotebookError as error:
         return path, str(error)
@@ -177,6 +175,6 @@ def parameters(run: str, path: Path) -> dict[str, Any]:
     if source is None:
         raise FileNotFoundError(f"runs/{run} holds no executed {path.name}")
     metadata = json.loads(source.read_text("utf-8"))["metadata"]
-    names = declared(path).keys() - {"run", "root"}
+    names = declared(path).keys() - {"run", "root", "measure"}
     values = metadata.get("papermill", {}).get("parameters", {})
     return {name: value for name, value in values.items() if name in names}

@@ -26,11 +26,33 @@ def check(notebook: Path) -> None:
         for node in ast.walk(ast.parse("".join(cell["source"]))):
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno - node.lineno < 5
+    check_evaluation(["".join(cell["source"]) for cell in code])
     declared = parameters.declared(notebook)
     assert "run" in declared
     assert all(p.help for p in declared.values())
     defaults = {name: p.default for name, p in declared.items()}
     assert parameters.validate(notebook, defaults) == defaults
+
+
+#: what describes the machine, and what measures: each is told of an evaluation
+DESCRIBES = ("models", "core_count", "doctor")
+MEASURES = ("sweep", "floor", "count", "profile", "hold", "serving", "over", "try_all")
+MEASURES += ("ask_all",)
+
+
+def check_evaluation(cells: list[str]) -> None:
+    """Assert that all that measures or asks the machine hears of an evaluation."""
+    in_words = '"measure": measure' in "".join(cells)
+    for node in (node for cell in cells for node in ast.walk(ast.parse(cell))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        name = node.func.attr
+        words = {word.arg: ast.unparse(word.value) for word in node.keywords}
+        if name in DESCRIBES:
+            assert [*map(ast.unparse, node.args)] == ["recorded"]
+        elif name in MEASURES or (name == "load" and "only" in words):
+            joined = None in words and in_words  # as in **common
+            assert words.get("measure") == "measure" or joined
 
 
 def path_of(name: str) -> Path:
@@ -54,7 +76,7 @@ def begun(name: str) -> dict:
         kept = (ast.AnnAssign, ast.Import, ast.ImportFrom)
         tree.body = [node for node in tree.body if isinstance(node, kept)]
         exec(compile(tree, f"{name}:{id_}", "exec"), names)
-    return names | {"run": "none"}
+    return names | {"run": "none", "recorded": None}
 
 
 def execute(name: str, *ids: str, **names) -> dict:

@@ -7,7 +7,7 @@ import study_made as made
 from conftest import REFERENCE, with_reference
 
 from connlab import drive, schema
-from connlab.drive import cases, evaluation, machine, recovery, redis
+from connlab.drive import cases, evaluation, recovery, redis
 from connlab.drive.floor import FILE as FLOOR
 
 pytestmark = with_reference
@@ -15,8 +15,7 @@ pytestmark = with_reference
 
 @pytest.fixture
 def reference(monkeypatch: pytest.MonkeyPatch) -> dict:
-    """Evaluate the reference again; return its manifest."""
-    monkeypatch.setenv(evaluation.FOLDER, "runs/reference")
+    """Return the manifest of the reference; nothing can be measured meanwhile."""
     monkeypatch.setenv("PATH", "")  # whatever is looked for is not there
     monkeypatch.setenv("CONNLAB_BUILD", "/nowhere")
     return json.loads((REFERENCE / "manifest.json").read_text())
@@ -26,16 +25,16 @@ def lines(path: str) -> list[dict]:
     return list(schema.read_log(REFERENCE / path).trials)
 
 
-def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path, monkeypatch):
+def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path):
     trials = made.sweep(("select", "epoll"), (1, 2000), blocks=3)
     made.write(tmp_path, trials, tail='{"schema": 1, "ke')
-    monkeypatch.setenv(evaluation.FOLDER, str(tmp_path / "made"))
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
     report = drive.sweep(
         "response-time",
         run="made",
         root=tmp_path,
         factors={"model": ["no model of this build"], "connections": [3]},
+        measure=False,
     )
     assert (report.done, report.resumed, report.failed) == (0, 12, 0)
     assert report.stopped_because == evaluation.REASON
@@ -44,63 +43,49 @@ def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path, monkeypatch):
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("measure", [drive.sweep, drive.floor])
-def test_another_run_is_not_measured_meanwhile(reference, tmp_path, measure):
-    factors = {"factors": {"model": ["epoll"]}} if measure is drive.sweep else {}
-    with pytest.raises(ValueError, match="run: 'mine'.*'reference'"):
-        measure("s", run="mine", root=tmp_path, **factors)
-    assert not list(tmp_path.iterdir())
-
-
 def test_rounds_of_the_floor_are_those_on_disk(reference):
     rounds = len(lines(f"the-machine/{FLOOR}"))
-    assert drive.floor("the-machine", run="reference", rounds=10**6) == rounds
+    asked = {"run": "reference", "rounds": 10**6, "measure": False}
+    assert drive.floor("the-machine", **asked) == rounds
 
 
 def test_models_cores_and_limits_are_of_the_machine_that_was_measured(reference):
     names = [model["name"] for model in reference["registry"]["models"]]
-    assert [model.name for model in drive.models()] == names
-    assert drive.core_count() == reference["machine"]["cores"]
-    report = drive.doctor()
+    assert [model.name for model in drive.models(REFERENCE)] == names
+    assert drive.core_count(REFERENCE) == reference["machine"]["cores"]
+    report = drive.doctor(REFERENCE)
     assert reference["machine"]["cpu"] in str(report)
     held = {capacity.model: capacity.connections for capacity in report.capacities}
     hard = reference["machine"]["limits"]["descriptors"]["hard"]
     assert held["epoll"] == hard - 16
     lowered = {
         capacity.model: capacity
-        for capacity in drive.doctor(descriptors=500).capacities
+        for capacity in drive.doctor(REFERENCE, descriptors=500).capacities
     }
     assert lowered["epoll"].connections == 484
 
 
-def test_limits_of_this_process_stay(reference):
-    before = machine.limits()
-    machine.lower_descriptors(100)
-    assert machine.limits() == before
-
-
 def test_what_was_seen_beside_the_trials_is_read_back(reference):
     folder = REFERENCE / "breaking-points"
-    recoveries = recovery.try_all({"epoll": 1, "fork": 1}, folder)
+    recoveries = recovery.try_all({"epoll": 1, "fork": 1}, folder, measure=False)
     kept = lines("breaking-points/recovery.jsonl")
     assert {answer.model: answer.recovered for answer in recoveries} == {
         row["model"]: row["recovered"]
         for row in kept
         if row["model"] in ("epoll", "fork")
     }
-    answers = cases.ask_all(["poll"], REFERENCE / "cases")
+    answers = cases.ask_all(["poll"], REFERENCE / "cases", measure=False)
     assert [answer.subject for answer in answers] == ["poll"] * 6 + ["client"] * 6
     assert {answer.question for answer in answers} == set(cases.QUESTIONS)
     assert all(isinstance(answer.their_cases, tuple) for answer in answers)
 
 
 def test_no_redis_is_started(reference):
-    with redis.serving(program="/bin/false") as place:
+    with redis.serving(program="/bin/false", measure=False) as place:
         assert place.address is None
         assert place.reason == evaluation.REASON
 
 
-def test_without_a_manifest_nobody_knows_the_machine(tmp_path, monkeypatch):
-    monkeypatch.setenv(evaluation.FOLDER, str(tmp_path))
+def test_without_a_manifest_nobody_knows_the_machine(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"manifest\.json"):
-        drive.models()
+        drive.models(tmp_path)

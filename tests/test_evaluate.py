@@ -21,7 +21,6 @@ from conftest import REFERENCE, ROOT, wait_for, with_reference
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
-from connlab.drive import evaluation
 
 STUDY = "uring"
 #: what a study prints, apart from when it was made
@@ -56,7 +55,6 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(project, capsy
         assert (run / STUDY / figure["files"]["svg"]).is_file()
     assert facts == schema.facts_bytes(run / STUDY / schema.TRIALS)
     assert manifest == (run / "manifest.json").read_bytes()
-    assert evaluation.FOLDER not in os.environ
     assert re.search(r"Of \d+ claims", capsys.readouterr().out)
 
 
@@ -81,6 +79,17 @@ def test_what_its_notebook_allows_no_more_fails_alone(project, monkeypatch):
     monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
     failed = evaluate.make("reference", nb="07")
     assert "trials: -1; allowed" in failed["07-uring"]
+
+
+def test_a_notebook_that_would_measure_is_not_executed(project, monkeypatch):
+    text = notebook.find("07").read_text()
+    (project / "notebooks").unlink()
+    (project / "notebooks").mkdir()
+    lines = (line for line in text.splitlines() if "measure: bool" not in line)
+    (project / "notebooks/07-uring.ipynb").write_text("\n".join(lines))
+    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
+    failed = evaluate.make("reference", nb="07")
+    assert "unknown parameter 'measure'" in failed["07-uring"]
 
 
 def test_trials_without_a_notebook_are_left_out_aloud(project, monkeypatch):

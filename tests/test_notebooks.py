@@ -48,6 +48,21 @@ def names_shown(study: str, pattern: str) -> set[str]:
     return set(re.findall(pattern.format(study=study), text))
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "drive.models()",
+        "drive.sweep('s', run=run)",
+        "drive.sweep('s', measure=True)",
+        "drive.sweep('s', **common)",
+        "study.load(run, 's', only=kinds)",
+    ],
+)
+def test_a_cell_that_does_not_hear_of_an_evaluation_is_found(cell):
+    with pytest.raises(AssertionError):
+        rules.check_evaluation([cell])
+
+
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_notebook_keeps_the_rules(name):
     path = rules.path_of(name)

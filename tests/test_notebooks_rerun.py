@@ -31,7 +31,8 @@ def swept(name: str, *ids: str, **given: Any) -> tuple[list[dict], Any]:
     """
     declared = parameters.parse(rules.code(name)["cell-01"]).values()
     values = {p.name: p.default for p in declared} | {"models": ["epoll"]} | given
-    drive = Mock(models=list, core_count=lambda: 2, all_served=workers.all_served)
+    told = {"models": lambda _: [], "core_count": lambda _: 2}
+    drive = Mock(all_served=workers.all_served, **told)
     study = Mock()
     study.load.side_effect = Loaded
     names = {"np": np, "pd": pd, "drive": drive, "study": study}

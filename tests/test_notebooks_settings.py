@@ -41,7 +41,7 @@ def grids(name: str, *ids: str, **names) -> list[dict]:
     """Return the grids that a notebook's cells would measure."""
     sweep = Mock()
     epoll = SimpleNamespace(name="epoll", available=True, concurrent=True, holds="one")
-    drive = Mock(sweep=sweep, models=lambda: [epoll])
+    drive = Mock(sweep=sweep, models=lambda _: [epoll])
     drive.all_served = lambda _, models, n: [{"model": models, "connections": n}]
     rules.execute(name, *ids, drive=drive, **names)
     factors = [dict(grid) for c in sweep.mock_calls for grid in c.kwargs["factors"]]
@@ -71,7 +71,7 @@ def test_a_list_that_may_not_be_empty_is_left_to_the_sweep_to_refuse(
     name, cells, empty
 ):
     sweep = Mock(side_effect=lambda *_, factors, **__: sweeps.cells(factors, {}, {}))
-    drive = Mock(sweep=sweep, models=list, core_count=lambda: 2)
+    drive = Mock(sweep=sweep, models=lambda _: [], core_count=lambda _: 2)
     drive.all_served = lambda _, models, n: (
         [{"model": models, "connections": n}] * len(n)
     )
@@ -87,7 +87,7 @@ def test_clients_stand_somewhere():
 @pytest.mark.parametrize("models", [[], ["epoll"]], ids=["all", "named"])
 def test_servers_that_are_timed_are_counted_and_sampled(models):
     epoll = SimpleNamespace(name="epoll", available=True)
-    drive = Mock(models=lambda: [epoll], all_served=lambda *_: [{"model": ["epoll"]}])
+    drive = Mock(models=lambda _: [epoll], all_served=lambda *_: [{"model": ["epoll"]}])
     names = {"models": models, "connections": [50]}
     rules.execute("12-why", "cell-04", "cell-05", "1136cfff", drive=drive, **names)
     for measured in (drive.count, drive.profile):

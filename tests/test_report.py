@@ -11,7 +11,6 @@ from scipy import stats
 from connlab import report as reports
 from connlab.intervals import intervals, ratios
 from connlab.report import Report, not_measured
-from connlab.schema import EVALUATE
 from connlab.study.frames import RunError, load
 
 FACTORS = ["model", "connections"]
@@ -231,22 +230,18 @@ def test_a_study_that_cannot_be_measured_ends_with_its_reason(tmp_path):
     assert written["figures"] == []
 
 
-def test_the_trials_of_a_report_are_taken_again_where_it_is_evaluated(
-    trials, tmp_path, monkeypatch
-):
-    def read(levels):
-        only = {"connections": levels}
-        return load("made", made.STUDY, root=tmp_path, only=only, warn=False)
+def test_the_trials_of_a_report_are_taken_again_where_it_is_evaluated(trials, tmp_path):
+    def read(levels, **how):
+        how |= {"only": {"connections": levels}, "warn": False}
+        return load("made", made.STUDY, root=tmp_path, **how)
 
     about = {"number": 1, "question": "Q?", "factors": FACTORS, "root": tmp_path}
-    monkeypatch.setenv(EVALUATE, "runs/made")
-    assert len(read([10])) == len(trials)  # of a run that kept no settings
-    monkeypatch.delenv(EVALUATE)
+    again = read([10], measure=False)
+    assert len(again) == len(trials)  # of a run that kept no settings
     report = Report(read([10]), **about)
     report.answer("So it is.")
     report.write()
-    monkeypatch.setenv(EVALUATE, "runs/made")
-    again = read([10, 100])
+    again = read([10, 100], measure=False)
     assert again["connections"].tolist() == [10] * 10
     assert "10 trials were left out" in " ".join(again.attrs["notes"])
 

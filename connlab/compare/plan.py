@@ -121,7 +121,7 @@ def make_plan(
     for name, count in settings.items():
         if count is not None and count < 1:
             raise ValueError(f"{name}: {count}; allowed: 1 and more")
-    registry = location.registry() or programs.registry(binaries)
+    registry = location.registry() or programs.registry(programs=binaries)
     chosen = [
         _server(n, workload, connections, settings, binaries, registry) for n in names
     ]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, procfs, servers, store, trials, untimed
+from connlab.drive import procfs, servers, store, trials, untimed
 from connlab.drive.host import ProgramError
 from connlab.drive.programs import models
 from connlab.drive.running import running, settled, visit
@@ -80,14 +80,17 @@ class _Conversation:
 
 
 def ask_all(
-    names: Sequence[str], folder: Path, *, valgrind: bool = True
+    names: Sequence[str],
+    folder: Path,
+    *,
+    valgrind: bool = True,
+    measure: bool = True,
 ) -> list[Answer]:
     """Ask these models (none: all that are available) and the client all questions.
 
     Servers that connlab did not write are left out, as they count nothing themselves.
-    Not asked is what the folder holds an answer to, and nothing while a run is
-    evaluated again. Each answer becomes a line of ``folder/cases.jsonl``; the newest
-    are returned.
+    Not asked is what the folder holds an answer to, and nothing with ``measure=False``.
+    Each answer becomes a line of ``folder/cases.jsonl``; the newest are returned.
     `valgrind`: also about leaks, which takes a few seconds a model. Raises RuntimeError
     with what a server printed when it does not come up or does not end.
     """
@@ -95,7 +98,7 @@ def ask_all(
     names = [name for name in names if not servers.is_external(name)]
     if not names:
         return []
-    if not evaluation.folder():
+    if measure:
         how = {"valgrind": valgrind and shutil.which("valgrind") is not None}
         subjects = [*zip(names, names, strict=True), (names[0], CLIENT)]
         untimed.measure(

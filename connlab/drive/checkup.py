@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -93,15 +94,16 @@ class Checkup:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def doctor(*, descriptors: int | None = None) -> Checkup:
+def doctor(recorded: Path | None = None, *, descriptors: int | None = None) -> Checkup:
     """Return what this machine can measure, and what limits it.
 
-    Takes about a second, in which it also measures the load of other programs. While a
-    run is evaluated again, it describes that run's machine; `descriptors` is what
-    `machine.lower_descriptors` had left of the limit.
+    Takes about a second, in which it also measures the load of other programs. With
+    `recorded`, the folder of a run, it describes the machine of that run, and
+    `descriptors` is what `machine.lower_descriptors` had left of the limit.
     """
-    if evaluation.folder():
-        return _as_recorded(evaluation.manifest(), programs.registry(), descriptors)
+    if recorded:
+        then = evaluation.manifest(recorded), programs.registry(recorded)
+        return _as_recorded(*then, descriptors)
     registry, facts = None, gather()
     try:
         registry = programs.registry()

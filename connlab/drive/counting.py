@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, hosts_asked, programs, untimed
+from connlab.drive import hosts_asked, programs, untimed
 from connlab.drive.host import ProgramError
 
 FILE = "counts.jsonl"
@@ -94,6 +94,7 @@ def count(
     size: int = 64,
     requests: int = 10_000,
     root: str | Path = "runs",
+    measure: bool = True,
 ) -> str | None:
     """Count what each cell's server does; return why not, None when it was counted.
 
@@ -110,13 +111,15 @@ def count(
         least 50 for each connection.
     root : str or Path
         Folder of runs, relative to the project's.
+    measure : bool
+        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
     ValueError
         For `requests` below 100 or above 10 million.
     """
-    if evaluation.study(study, run=run, root=root):
+    if not measure:
         return None
     hosts_asked.refuse("events are counted")
     if not 100 <= requests <= 10_000_000:

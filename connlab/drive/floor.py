@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked, machine, programs, store
+from connlab.drive import cores, hosts_asked, machine, programs, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
@@ -37,6 +37,7 @@ def floor(
     root: str | Path = "runs",
     command: tuple[str, ...] | None = None,
     progress: bool = True,
+    measure: bool = True,
 ) -> int:
     """Measure what the machine's calls cost; return how many rounds are on disk.
 
@@ -58,6 +59,8 @@ def floor(
         The program, if not ``build/floor``.
     progress : bool
         Say what was done.
+    measure : bool
+        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
@@ -69,7 +72,8 @@ def floor(
     RuntimeError
         When it fails, with what it said.
     """
-    if folder := evaluation.study(study, run=run, root=root):
+    if not measure:
+        folder = schema.study_folder(run, study, root=root)
         return len(store.read(folder / FILE).trials)
     hosts_asked.refuse("calls are measured")
     if rounds < 1:

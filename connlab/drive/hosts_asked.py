@@ -8,8 +8,6 @@ What cannot be measured over hosts is refused before anything is measured.
 import os
 from pathlib import Path
 
-from connlab.drive import evaluation
-
 #: environment variable: the file that names the hosts
 ROSTER = "CONNLAB_HOSTS"
 
@@ -26,12 +24,9 @@ ONE_MACHINE = {
 
 
 def roster() -> Path | None:
-    """Return the ``hosts.toml`` to measure over; None: this machine measures.
-
-    None as well while a run is evaluated again, as nothing is measured then.
-    """
+    """Return the ``hosts.toml`` to measure over; None: this machine measures."""
     path = os.environ.get(ROSTER)
-    return Path(path) if path and not evaluation.folder() else None
+    return Path(path) if path else None
 
 
 def why_not(study: str) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, footprint, hosts_asked, procfs, programs, untimed
+from connlab.drive import footprint, hosts_asked, procfs, programs, untimed
 from connlab.drive.host import ProgramError
 from connlab.drive.running import Running, running
 
@@ -53,6 +53,7 @@ def hold(
     models: Sequence[str],
     repeats: int = 4,
     root: str | Path = "runs",
+    measure: bool = True,
 ) -> str | None:
     """Measure what idle connections take; return why not, None when it was measured.
 
@@ -66,13 +67,15 @@ def hold(
         Fresh servers of each model; 0: none.
     root : str or Path
         Folder of runs, relative to the project's.
+    measure : bool
+        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
     ValueError
         For `repeats` outside 0 to 1000.
     """
-    if evaluation.study(study, run=run, root=root):
+    if not measure:
         return None
     if not 0 <= repeats <= 1000:
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")

@@ -5,6 +5,7 @@ cores and descriptors there are, and what cannot be measured there.
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connlab import schema
@@ -50,8 +51,6 @@ class Location(Protocol):
 
     def core_count(self) -> int:
         """Return how many cores the machine of the server has for a run."""
-        if evaluation.folder():
-            return evaluation.manifest()["machine"]["cores"]
         return len(cores.available())
 
     def recorded(self) -> dict[str, list[int] | bool]:
@@ -105,9 +104,11 @@ def configured() -> Location:
     return remote.connected(path)
 
 
-def core_count() -> int:
+def core_count(recorded: Path | None = None) -> int:
     """Return how many cores the machine of the server has for a run.
 
-    While a run is evaluated again: how many it had.
+    With `recorded`, the folder of a run: how many it had.
     """
+    if recorded:
+        return evaluation.manifest(recorded)["machine"]["cores"]
     return configured().core_count()

@@ -21,7 +21,7 @@ from typing import Any
 
 import connlab
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked, procfs, programs, store
+from connlab.drive import cores, hosts_asked, procfs, programs, store
 
 SYSCTLS = (
     *("fs.file-max", "fs.nr_open", "kernel.io_uring_disabled", "kernel.pid_max"),
@@ -81,17 +81,13 @@ def limits() -> dict[str, dict[str, int | None]]:
 def lower_descriptors(limit: int) -> None:
     """Limit the descriptors of this process and all that it starts.
 
-    Does nothing while a run is evaluated again. Raises ValueError when the limit is
-    lower already.
+    Raises ValueError when the limit is lower already.
     """
-    if not evaluation.folder():
-        hosts_asked.refuse("limits are lowered")
-        hard = limits()["descriptors"]["hard"]
-        if hard is not None and limit > hard:
-            raise ValueError(
-                f"descriptors: {limit}; allowed: {hard}, the limit, or less"
-            )
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    hosts_asked.refuse("limits are lowered")
+    hard = limits()["descriptors"]["hard"]
+    if hard is not None and limit > hard:
+        raise ValueError(f"descriptors: {limit}; allowed: {hard}, the limit, or less")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
 
 def mitigations() -> dict[str, str]:
@@ -297,6 +293,6 @@ def _git_output(*words: str) -> str | None:
 def _registry(both: programs.Programs | None) -> dict[str, Any] | None:
     """Return what the server lists, so that figures and paper know every model."""
     try:
-        return programs.registry(both).model_dump(by_alias=True)
+        return programs.registry(programs=both).model_dump(by_alias=True)
     except (FileNotFoundError, RuntimeError):
         return None

@@ -238,7 +238,7 @@ def _checked_models(
     *,
     baseline: Mapping[str, Any] | None,
 ) -> dict[str, schema.Model]:
-    registered = location.registry() or registry(programs)
+    registered = location.registry() or registry(programs=programs)
     names = dict.fromkeys(cell["model"] for cell in cells)
     models = {name: servers.check(name, programs, registered) for name in names}
     if baseline and "model" in baseline:

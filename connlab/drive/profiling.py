@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked, programs, untimed, workers
+from connlab.drive import cores, hosts_asked, programs, untimed, workers
 from connlab.drive.host import ProgramError
 from connlab.drive.running import running, start_client
 
@@ -80,6 +80,7 @@ def profile(
     size: int = 64,
     seconds: float = 0.3,
     root: str | Path = "runs",
+    measure: bool = True,
 ) -> str | None:
     """Sample the server of each cell; return why not, None when it was sampled.
 
@@ -97,13 +98,15 @@ def profile(
         How long each is sampled.
     root : str or Path
         Folder of runs, relative to the project's.
+    measure : bool
+        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
     ValueError
         For `repeats` outside 0 to 1000, or `seconds` outside 0.05 to 600.
     """
-    if evaluation.study(study, run=run, root=root):
+    if not measure:
         return None
     hosts_asked.refuse("servers are sampled")
     if not 0 <= repeats <= 1000:

@@ -36,22 +36,24 @@ def built() -> Programs:
     return Programs((str(folder / "server"),), (str(folder / "client"),))
 
 
-def registry(programs: Programs | None = None) -> schema.Registry:
+def registry(
+    recorded: Path | None = None, *, programs: Programs | None = None
+) -> schema.Registry:
     """Return what ``server --list`` says: the models and the workloads.
 
-    While a run is evaluated again, what it said when that was measured. Raises
+    With `recorded`, the folder of a run, what it said when that was measured. Raises
     FileNotFoundError when the server has not been built, RuntimeError when it cannot
     list its models.
     """
-    if programs is None and evaluation.folder():
-        return schema.Registry.model_validate(evaluation.manifest()["registry"])
+    if recorded:
+        return schema.Registry.model_validate(evaluation.manifest(recorded)["registry"])
     command = (programs or built()).server
     return _registry(command, _stamp(command[-1]))
 
 
-def models(programs: Programs | None = None) -> tuple[schema.Model, ...]:
+def models(recorded: Path | None = None) -> tuple[schema.Model, ...]:
     """Return the models of `registry`, in its order."""
-    return registry(programs).models
+    return registry(recorded).models
 
 
 def unknown(what: str, name: object, known: Iterable[str]) -> str:

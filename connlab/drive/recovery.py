@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation, flags, machine, procfs, store, untimed
+from connlab.drive import flags, machine, procfs, store, untimed
 from connlab.drive.running import Running, running, settled, visit
 
 FILE = "recovery.jsonl"
@@ -63,13 +63,15 @@ def run(model: str, *, connections: int, duration: float = 0.5) -> Recovery:
         return Recovery(model, connections, error=str(error))
 
 
-def try_all(crowds: Mapping[str, int], folder: Path) -> list[Recovery]:
+def try_all(
+    crowds: Mapping[str, int], folder: Path, *, measure: bool = True
+) -> list[Recovery]:
     """Load each model with so many connections, unless the folder holds that already.
 
-    While a run is evaluated again nothing is measured. Each that is measured becomes a
+    With ``measure=False`` none is. Each that is measured becomes a
     line of ``folder/recovery.jsonl``; the newest of each model is returned.
     """
-    if not evaluation.folder():
+    if measure:
         loads = [{"model": model, "connections": n} for model, n in crowds.items()]
         untimed.measure(folder / FILE, loads, _line)
     names = {field.name for field in fields(Recovery)}

@@ -51,13 +51,15 @@ class Redis:
 
 
 @contextlib.contextmanager
-def serving(*, remarks: int = 20, program: str = PROGRAM) -> Iterator[Redis]:
+def serving(
+    *, remarks: int = 20, program: str = PROGRAM, measure: bool = True
+) -> Iterator[Redis]:
     """Run a Redis for a block of code, with `remarks` of some 50 bytes in it.
 
     Yields one without an address, and with the reason, where the program is not
-    installed or nothing is measured; raises `RedisError` when it does not come up.
+    installed or with ``measure=False``; raises `RedisError` when it does not come up.
     """
-    if evaluation.folder():
+    if not measure:
         yield Redis(None, evaluation.REASON, None)
         return
     hosts_asked.refuse("the database runs")

@@ -286,7 +286,7 @@ def lessons(both: programs.Programs) -> dict[str, schema.Model]:
     """
     plain = {"workers": "none", "workloads": ("echo",)}
     found = {}
-    for model in programs.registry(both).models:
+    for model in programs.registry(programs=both).models:
         name = f"{LESSON}{model.name}"
         if (file := _lesson(both, name)).is_file():
             own = {"name": name, "digest": programs.digest(str(file)), **plain}
@@ -303,7 +303,7 @@ def check(
     Raises ValueError for an unknown name, with the nearest known one, and for a command
     line or an address that cannot be read.
     """
-    known = known or programs.registry(both)
+    known = known or programs.registry(programs=both)
     built = {row.name: row for row in known.models} | lessons(both)
     if name in built and name in entries():
         raise ServersError(f"{FILE}: {name} is a model's name; allowed: any other")

@@ -83,12 +83,12 @@ def sweep(
     duration_max: float | None = None,
     programs: Programs | None = None,
     location: Location | None = None,
+    measure: bool = True,
 ) -> SweepReport:
     """Measure every cell of a grid, in shuffled blocks, and keep each trial.
 
     A trial that is on disk already is not repeated, so the same call goes on where an
-    earlier one was interrupted. Nothing is measured while a run is evaluated again
-    (`connlab.drive.evaluation`).
+    earlier one was interrupted.
 
     Parameters
     ----------
@@ -154,6 +154,9 @@ def sweep(
         Where to measure: over the hosts that ``CONNLAB_HOSTS`` names, else this
         machine, by default. A trial in which a host is lost is a line with that
         reason.
+    measure : bool
+        False: nothing is measured, as the run is evaluated again; the report is of
+        what is on disk.
 
     Returns
     -------
@@ -172,8 +175,8 @@ def sweep(
         on disk, and the report says how to go on.
     """
     arguments = dict(locals())
-    if folder := evaluation.study(study, run=run, root=root):
-        report = _as_recorded(folder)
+    if not measure:
+        report = _as_recorded(schema.study_folder(run, study, root=root))
         if progress:
             say(str(report))
         return report

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked
+from connlab.drive import cores, hosts_asked
 from connlab.drive.cores import Cores
 from connlab.hosts import lab
 from connlab.hosts import roster as rosters
@@ -29,23 +29,25 @@ def name(count: int) -> str:
 
 
 def missing() -> str | None:
-    """Return why nothing can be measured over hosts here; None: it can, or is there."""
-    if evaluation.folder() or hosts_asked.roster():
+    """Return why nothing can be measured over hosts here; None: it can."""
+    if hosts_asked.roster():
         return None
     return lab.missing()
 
 
 @contextlib.contextmanager
-def over(counts: Sequence[int]) -> Iterator[RemoteHosts | None]:
+def over(
+    counts: Sequence[int], *, measure: bool = True
+) -> Iterator[RemoteHosts | None]:
     """Yield a server and its clients on so many hosts each, 0 being loopback.
 
     The hosts are those that ``CONNLAB_HOSTS`` names, else namespaces that are made here
-    and removed at the end. None while a run is evaluated, as nothing is measured then.
+    and removed at the end. None with ``measure=False``.
 
     Raises ValueError when there are fewer client hosts than a place needs, RuntimeError
     when no namespaces can be made here.
     """
-    if evaluation.folder():
+    if not measure:
         yield None
         return
     if path := hosts_asked.roster():

@@ -72,6 +72,3 @@ CLIENT_QUEUE = 0.5
 CORES_APART = 1.1
 """Two cores count as independent up to this slowdown of a computation on one of them
 while the other is busy."""
-
-EVALUATE = "CONNLAB_EVALUATE"
-"""Environment variable: the folder of the run that is evaluated again."""

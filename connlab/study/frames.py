@@ -8,7 +8,6 @@ and `reason` says why in a few words. `usable` leaves it out of intervals, `cell
 counts the usable trials and the reasons of the others.
 """
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -78,6 +77,7 @@ def load(
     mixed: bool = False,
     accept: Sequence[str] = (),
     only: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    measure: bool = True,
     warn: bool = True,
 ) -> pd.DataFrame:
     """Return the trials of one study of one run, one row each.
@@ -99,8 +99,10 @@ def load(
         Take only trials with these settings, or with those of any: what a study neither
         varies nor compares has to be alike, and a run may hold trials that were asked
         for with other parameters. Levels are those of `select`; the notes say how many
-        trials were left out. Where a run is evaluated again, those that it recorded
-        (`taken`) count instead: others may have had other defaults then.
+        trials were left out.
+    measure : bool
+        False: the run is evaluated again, and the settings that it recorded (`taken`)
+        count in place of `only`: others may have had other defaults then.
     warn : bool
         Whether to warn of the notes; not where the study's notebook has done so.
 
@@ -131,7 +133,7 @@ def load(
     types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
-    if only is not None and os.environ.get(schema.EVALUATE):
+    if only is not None and not measure:
         only = taken(run, study, root=root)
     if only is not None:
         only = [only] if isinstance(only, Mapping) else only
