@@ -111,7 +111,7 @@ def test_trials_of_other_binaries_or_machines_are_mixed_on_request_only(
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):
     sweep(tmp_path, models=["gone"])
     assert sweep(tmp_path, models=["gone"]).resumed == 1
-    registry = plan.registry(drive_fakes.programs())
+    registry = plan.registry(programs=drive_fakes.programs())
     able = [model.model_copy(update={"available": True}) for model in registry.models]
     now = registry.model_copy(update={"models": tuple(able)})
     monkeypatch.setattr(plan, "registry", lambda programs: now)
