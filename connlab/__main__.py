@@ -124,7 +124,7 @@ def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:
 def _roster(_context: Context, _option: Parameter, path: Path) -> Roster:
     from connlab.hosts import roster
 
-    return roster.asked(path)
+    return roster.load_configured(path)
 
 
 part_option = functools.partial(click.option, default=True, show_default=False)

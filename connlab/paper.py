@@ -122,8 +122,8 @@ def make(
     failed: dict[str, str] = {}
     with _timed(seconds, "build"):
         build()
-    if aside := _set_aside(run):
-        say(f"paper: {aside}")
+    if renamed := _rename_outdated(run):
+        say(f"paper: {renamed}")
     with notebook.Kernels() as kernels:
         for stem, expected in cost.items():
             if reason := notebook.left_out(stem, run=run):
@@ -158,7 +158,7 @@ def judge(run: str) -> str:
     return judging.judge(run)
 
 
-def _set_aside(run: str) -> str | None:
+def _rename_outdated(run: str) -> str | None:
     """Keep an outdated run under another name; return a line that says so."""
     from connlab.drive import outdated
     from connlab.publish import reference
@@ -171,7 +171,7 @@ def _set_aside(run: str) -> str | None:
             f"run: {run!r} is a reference, which was measured with other {changes}; "
             f"allowed: any other name, or `make render RUN={run}`, measuring nothing"
         )
-    kept = outdated.set_aside(folder)
+    kept = outdated.rename_run(folder)
     return (
         f"run {run} was measured with other {changes}; it is kept as {kept.name}, "
         "and all is measured anew"

@@ -295,7 +295,7 @@ def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
 
 def _ratios_text(pairs: pd.DataFrame) -> str:
     """Return the first ratios that a claim rests on."""
-    texts = [text for text in _said(_with_text(pairs)) if text]
+    texts = [text for text in _with_bounds(_with_text(pairs)) if text]
     more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
     return f"ratio {', '.join(texts[:4])}{more}" if texts else "not measured here"
 
@@ -351,7 +351,7 @@ def text_table(
     """
     rows = [rows] if isinstance(rows, str) else list(rows)
     texts = _with_text(cells)
-    texts = texts.assign(text=_said(texts))
+    texts = texts.assign(text=_with_bounds(texts))
     wide = texts.pivot(index=rows, columns=columns, values="text")
     wide = wide[list(dict.fromkeys(cells[columns]))]
     wide.columns = [level(c) for c in wide.columns]
@@ -440,7 +440,7 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
         facts = {k: None if pd.isna(v) else v for k, v in facts.items()}
         facts["bound"] = bound(row)
         if facts["text"]:
-            facts["text"] = said(row, facts["text"])
+            facts["text"] = with_bound(row, facts["text"])
         facts["levels"] = levels(row)
         by_address[address(folder.name, row["metric"], facts["levels"])] = facts
     return by_address
@@ -460,13 +460,13 @@ def bound(row: Mapping[str, Any]) -> str:
     return "at least" if metric_of(row["metric"]).better == "higher" else "at most"
 
 
-def said(row: Mapping[str, Any], text: str) -> str:
+def with_bound(row: Mapping[str, Any], text: str) -> str:
     """Return a row's number as text, and that it is a bound, if it is one."""
     return f"{bound(row)} {text}".strip() if text else ""
 
 
-def _said(table: pd.DataFrame) -> list[str]:
-    return [said(row, row["text"]) for row in table.to_dict("records")]
+def _with_bounds(table: pd.DataFrame) -> list[str]:
+    return [with_bound(row, row["text"]) for row in table.to_dict("records")]
 
 
 _OPPOSITE = {"at least": "at most", "at most": "at least", "": ""}

@@ -214,7 +214,7 @@ def test_what_fails_beside_the_sets_is_said_and_loses_nothing(monkeypatch, capsy
     monkeypatch.setattr(footprint.untimed, "traced", refused)
     monkeypatch.setattr(footprint.shutil, "which", lambda name: name)
     console = screen.console()
-    assert benches._apart(footprint.system_calls, models("epoll"), console) == {}
+    assert benches._alone(footprint.system_calls, models("epoll"), console) == {}
     assert "left out: no [x]" in capsys.readouterr().out
 
 

@@ -118,7 +118,7 @@ def test_a_client_that_fails_or_hangs_is_an_error(code, message, monkeypatch):
 @pytest.mark.serial
 def test_all_that_are_installed_serve_a_round(build_dir, monkeypatch):
     monkeypatch.setattr(clients, "ROUNDS", 1)
-    runs = clients.beside(plan())
+    runs = clients.measure_all(plan())
     installed = [name for name in clients.CLIENTS if name == OURS or shutil.which(name)]
     assert {run["name"] for run in runs} == set(installed)
     for run in runs:
@@ -132,4 +132,4 @@ def test_a_page_that_is_not_there_fails(build_dir, monkeypatch):
     monkeypatch.setattr(web_page, "PAGE", "nowhere")
     monkeypatch.setattr(clients, "ROUNDS", 1)
     with pytest.raises(ProgramError, match="Non-2xx|status"):
-        clients.beside(http_plan)
+        clients.measure_all(http_plan)

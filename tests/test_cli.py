@@ -328,7 +328,7 @@ def test_a_run_of_other_programs_is_kept_and_all_measured_anew(
     staged, monkeypatch, capsys
 ):
     monkeypatch.setattr(outdated, "changes", lambda folder: "binaries")
-    monkeypatch.setattr(outdated, "set_aside", lambda folder: folder / "kept-2026")
+    monkeypatch.setattr(outdated, "rename_run", lambda folder: folder / "kept-2026")
     assert cli("paper", "--profile", "small") == 1
     assert "measured with other binaries; it is kept as kept-2026" in (
         capsys.readouterr().out
@@ -339,7 +339,7 @@ def test_a_run_of_other_programs_is_kept_and_all_measured_anew(
 def test_a_reference_of_other_programs_is_left_alone(staged, monkeypatch, capsys):
     monkeypatch.setattr(outdated, "changes", lambda folder: "binaries, kernel")
     moved = Mock()
-    monkeypatch.setattr(outdated, "set_aside", moved)
+    monkeypatch.setattr(outdated, "rename_run", moved)
     assert cli("paper", "--profile", "small", "--run", "reference") == 2
     assert "is a reference, which was measured with other binaries, kernel" in (
         one_line(capsys.readouterr().err)

@@ -278,7 +278,7 @@ def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
     result.failed["uring"] = "[/b] [red] :smile:"
     console = screen.console()
     screen.print_all(result, console)
-    with screen.shown(console) as show:
+    with screen.live(console) as show:
         show(result)
     assert capsys.readouterr().out.count("[/b] [red] :smile:") == 2
 

@@ -32,7 +32,7 @@ def test_cores_are_divided_and_one_that_is_shared_is_said(there, server, sets, s
     split = cores.split(there, server=server, place=_alone)
     assert split == cores.Cores(*sets, shared=shared)
     recorded = {"server": [*sets[0]], "client": [*sets[1]], "shared": shared}
-    assert split.recorded() == recorded | {"siblings": False}
+    assert split.in_trial() == recorded | {"siblings": False}
 
 
 def test_a_server_has_no_more_cores_than_there_are():
@@ -71,12 +71,12 @@ def test_one_core_each_are_two_physical_ones():
 
 
 def test_together_they_have_one_core():
-    split = cores.asked({"together": True})
+    split = cores.of_trial({"together": True})
     assert split.server == split.client == cores.available()[:1]
     assert split.shared
-    assert cores.asked({"together": False}) == cores.split(cores.available())
+    assert cores.of_trial({"together": False}) == cores.split(cores.available())
     with pytest.raises(ValueError, match="^cores: 1; .*together"):
-        cores.asked({"together": True, "cores": 1})
+        cores.of_trial({"together": True, "cores": 1})
 
 
 def test_available_cores_are_those_of_this_process(monkeypatch):
@@ -89,7 +89,7 @@ def test_whoever_chooses_cores_has_them_in_that_order(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setenv(cores.CHOSEN, "2, 0")
     assert cores.available() == (2, 0)
-    assert cores.asked({}) == cores.Cores((2,), (0,), shared=False)
+    assert cores.of_trial({}) == cores.Cores((2,), (0,), shared=False)
 
 
 @pytest.mark.parametrize("text", ["3", "0,0", "one", "0,"])
@@ -158,9 +158,9 @@ def test_threads_of_one_physical_core_stand_together():
 def test_what_others_use_is_a_share_of_all_cores_that_are_watched(monkeypatch):
     """Of 64 cores others may use more than of the two that a trial has."""
     monkeypatch.setattr(cores, "available", lambda: tuple(range(64)))
-    recorded = cores.Cores((0,), (1,), shared=False).recorded()
+    recorded = cores.Cores((0,), (1,), shared=False).in_trial()
     samples = {"window_s": 1.0, "other_cpu_s": 0.5, "steal_s": 0.0}
     trial = {"server": {"samples": samples}, "cores": recorded}
     assert not gates.quiet(trial).ok
-    trial["cores"] = recorded | location.ThisMachine().recorded()
+    trial["cores"] = recorded | location.ThisMachine().cores_in_trial()
     assert gates.quiet(trial).ok

@@ -215,8 +215,8 @@ def test_a_signal_that_was_noted_is_forgotten_after_its_block(host):
     """Or whoever waits next would be stopped at once."""
     with interrupt.noted():
         os.kill(os.getpid(), signal.SIGINT)
-        assert interrupt.asked()
-    assert not interrupt.asked()
+        assert interrupt.requested()
+    assert not interrupt.requested()
     slow = "import time; time.sleep(0.3); print('{}', flush=True); time.sleep(9)"
     _started(host, _python(slow))
 

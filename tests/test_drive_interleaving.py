@@ -174,7 +174,7 @@ LITTLE = {
 def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
     wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
     monkeypatch.setattr(
-        capacity, "here", lambda: capacity.Room(**wide | LITTLE[scarce])
+        capacity, "local_room", lambda: capacity.Room(**wide | LITTLE[scarce])
     )
     monkeypatch.setattr(capacity, "THREAD_BYTES", 0)
     name = "thread" if scarce == "tasks" else "epoll"
@@ -218,9 +218,9 @@ def test_a_slice_is_short_where_one_user_asks_for_little(load):
 def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
     limits = machine.limits()
     lowered = limits | {"descriptors": {"soft": 300, "hard": 300}}
-    before = capacity.here().connections
+    before = capacity.local_room().connections
     monkeypatch.setattr(machine, "limits", lambda: lowered)
-    assert capacity.here().connections == 4 * (300 - 64) < before
+    assert capacity.local_room().connections == 4 * (300 - 64) < before
 
 
 def test_a_server_that_is_added_later_brings_the_baseline_along():

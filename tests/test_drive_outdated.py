@@ -67,7 +67,7 @@ def test_an_old_run_keeps_all_under_the_day_of_its_last_trial(run):
     folder, keep = run
     keep(NOW, renewed_at="2026-02-03T04:05:06")
     (folder / "trials.jsonl").write_text("{}\n")
-    kept = outdated.set_aside(folder)
+    kept = outdated.rename_run(folder)
     assert kept.name == "quick-2026-02-03"
     assert (kept / "trials.jsonl").read_text() == "{}\n"
     assert not folder.exists()
@@ -78,4 +78,4 @@ def test_no_run_is_written_over(run):
     for expected in ("quick-2026-01-02", "quick-2026-01-02-2", "quick-2026-01-02-3"):
         folder.mkdir(exist_ok=True)
         keep(NOW)
-        assert outdated.set_aside(folder).name == expected
+        assert outdated.rename_run(folder).name == expected

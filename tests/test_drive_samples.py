@@ -29,19 +29,21 @@ def reading(time_s, cpu_s, busy_s=None, *, machine_at=None) -> Reading:
     return Reading(program, machine)
 
 
-def look(server: Reading, client: Reading | None = None, at=START) -> samples.Look:
-    return samples.Look(server, client, at, driver_cpu_s=0.0)
+def snapshot(
+    server: Reading, client: Reading | None = None, at=START
+) -> samples.Snapshot:
+    return samples.Snapshot(server, client, at, driver_cpu_s=0.0)
 
 
-def looks(client=None, *, busy_s=0.18, **options) -> list[samples.Look]:
+def snapshots(client=None, *, busy_s=0.18, **options) -> list[samples.Snapshot]:
     """Return a look at the start, and one 120 ms later at a server that was busy."""
     end = reading(START + 0.12, 0.12, busy_s, **options)
-    return [look(reading(START, 0.0, 0.0)), look(end, client or Reading(None))]
+    return [snapshot(reading(START, 0.0, 0.0)), snapshot(end, client or Reading(None))]
 
 
 def test_a_client_that_nobody_saw_at_work_is_none_of_the_others():
-    """A burst is over, and its client gone, before there are two looks at it."""
-    sums = samples.summarise(looks(), report(), stats=None)
+    """A burst is over, and its client gone, before there are two snapshots at it."""
+    sums = samples.summarise(snapshots(), report(), stats=None)
     assert sums.window_s == pytest.approx(WIDTH)
     assert sums.cpu_user_s + sums.cpu_system_s == pytest.approx(0.1)
     assert sums.cpu_user_s == pytest.approx(0.025)
@@ -51,18 +53,18 @@ def test_a_client_that_nobody_saw_at_work_is_none_of_the_others():
 
 def test_a_client_that_tells_no_cpu_time_is_looked_at():
     silent = CLIENT | {"self": {"dialing_s": 0.02}}
-    seen_at_work = looks(reading(START + 0.12, 0.06))
+    seen_at_work = snapshots(reading(START + 0.12, 0.06))
     sums = samples.summarise(seen_at_work, report(silent), stats=None)
     assert sums.client_cpu_s == pytest.approx(0.05)
 
 
 def test_what_others_use_is_theirs():
-    sums = samples.summarise(looks(busy_s=0.24), report(), stats=None)
+    sums = samples.summarise(snapshots(busy_s=0.24), report(), stats=None)
     assert sums.other_cpu_s == pytest.approx(0.05)
 
 
 def test_a_client_on_another_machine_takes_nothing_from_this_one():
-    first, last = looks()
+    first, last = snapshots()
     sums = samples.summarise([first, last], report(), stats=None, same_host=False)
     assert sums.other_cpu_s == pytest.approx(0.05)
     last = dataclasses.replace(last, driver_cpu_s=0.06)
@@ -72,7 +74,7 @@ def test_a_client_on_another_machine_takes_nothing_from_this_one():
 
 def test_a_reader_that_is_kept_waiting_reads_a_later_machine():
     """Both cores are busy all the time; the machine is read 50 ms after the server."""
-    late = looks(busy_s=2 * 0.17, machine_at=START + 0.17)
+    late = snapshots(busy_s=2 * 0.17, machine_at=START + 0.17)
     usage = {"dialing_s": 0.02, "cpu_user_s": 0.0, "cpu_system_s": 0.12}
     sums = samples.summarise(late, report(CLIENT | {"self": usage}), stats=None)
     assert sums.other_cpu_s == pytest.approx(0, abs=1e-9)
@@ -87,6 +89,6 @@ def test_the_window_lies_where_the_client_says_or_else_before_its_report():
 
 
 def test_without_figures_of_the_client_there_is_no_cpu_time():
-    sums = samples.summarise(looks()[:1], report(None), stats=None)
+    sums = samples.summarise(snapshots()[:1], report(None), stats=None)
     assert sums.window_s is None
     assert sums.other_cpu_s is None

@@ -224,7 +224,7 @@ def test_an_agent_that_nobody_calls_ends_its_programs():
     lonely = agent.Agent("127.0.0.1", lease_s=0.5)
     pid = lonely.start(["/bin/sleep", "60"], watch=True)
     wait_for(lambda: gone(pid))
-    wait_for(lambda: lonely.look(pid) is None)
+    wait_for(lambda: lonely.read_watched(pid) is None)
     with pytest.raises(ProcessLookupError):
         lonely.do("stop", pid, grace_s=0)
 
@@ -253,7 +253,7 @@ def test_a_server_is_read_on_the_spot():
     assert times == sorted(times)
     assert not watching.sample(pid).before[4:]
     watching.stop(pid, grace_s=0)
-    assert watching.look(pid) is None
+    assert watching.read_watched(pid) is None
 
 
 # ---- a location for sweeps ---------------------------------------------------------
@@ -262,13 +262,13 @@ def test_a_server_is_read_on_the_spot():
 def test_an_existing_scheduler_takes_the_place_of_the_files(tmp_path, monkeypatch):
     path = tmp_path / "hosts.toml"
     path.write_text(ROSTER)
-    assert roster.asked(path).scheduler == "tls://10.0.0.9:8786"
+    assert roster.load_configured(path).scheduler == "tls://10.0.0.9:8786"
     monkeypatch.setenv(roster.SCHEDULER, "tls://10.0.0.77:1234")
-    assert roster.asked(path).scheduler == "tls://10.0.0.77:1234"
+    assert roster.load_configured(path).scheduler == "tls://10.0.0.77:1234"
     assert roster.load(path).scheduler == "tls://10.0.0.9:8786"
     monkeypatch.setenv(roster.SCHEDULER, "tcp://10.0.0.77:1234")
     with pytest.raises(ValueError, match="without TLS"):
-        roster.asked(path)
+        roster.load_configured(path)
 
 
 def test_what_needs_one_machine_says_so(tmp_path, monkeypatch):
@@ -359,7 +359,7 @@ def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
     same_host = over_hosts(monkeypatch, stand_in=True, **sides)
     sets = same_host.cores({})
     assert (sets.server, sets.client, sets.shared) == ((0, 1), (2, 3), False)
-    assert same_host.recorded() == {"watched": [0, 1]}
+    assert same_host.cores_in_trial() == {"watched": [0, 1]}
 
 
 PLACES = {"loopback": ("a",), "1 host": ("b",), "2 hosts": ("b", "cc")}

@@ -190,7 +190,7 @@ def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
             hosts = location(engine, 2)
             assert hosts.tasks() == 2_000 < capacity.tasks()
             room = hosts.room()
-            here = capacity.here()
+            here = capacity.local_room()
             assert room.tasks <= 1_000 < here.tasks
             per_host = capacity.CLIENT_PROCESSES_MOST * (300 - flags.OWN_DESCRIPTORS)
             assert room.connections == 2 * per_host < here.connections

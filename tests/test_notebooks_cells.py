@@ -306,7 +306,9 @@ def test_a_cell_that_foretells_itself_does_not_count(cells):
         alone=pd.DataFrame({"connections": [50], "cost": "a", "cost_s": 1.0}),
         hits={},
         over_measured=lambda rows, way: rows[["lo", "hi"]].rdiv(rows[way], axis=0),
-        why=SimpleNamespace(foretold=lambda rows, _: rows[["told"]], near=why.near),
+        why=SimpleNamespace(
+            foretold=lambda rows, _: rows[["told"]], within_a_tenth=why.within_a_tenth
+        ),
     )
     assert made["hits"]["foretold"].tolist() == [False]
     assert results["claims"]["foretold"]["holds"] is False

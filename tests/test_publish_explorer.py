@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     made.write_run(root, name="reference", scale=2.0)
     made.write_run(root, name="reference-other", scale=3.0)
     run = results.load_run(made.RUN, root=root)
-    return [run, *reference.beside(run).values()]
+    return [run, *reference.others(run).values()]
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +340,7 @@ def test_of_quick_choices_only_the_last_stays_drawn(browser, page, selector, lef
 @pytest.fixture(scope="module")
 def references():
     run = results.load_run("reference", root=made.ROOT / "runs")
-    return [run, *reference.beside(run).values()]
+    return [run, *reference.others(run).values()]
 
 
 @pytest.fixture(scope="module")

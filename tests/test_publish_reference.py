@@ -36,7 +36,7 @@ def load(root, name=made.RUN):
 def pieces(root, paper, name=made.RUN):
     """Write what the reference adds; return the sentence and the table."""
     run = load(root, name)
-    reference.write(run, reference.beside(run).values(), paper)
+    reference.write(run, reference.others(run).values(), paper)
     folder = paper / reference.PIECES
     return [(folder / f"{n}.qmd").read_text("utf-8") for n in ("agreement", "headline")]
 
@@ -100,7 +100,7 @@ def test_models_are_called_as_on_the_figures(runs, tmp_path):
 
 
 def test_the_reference_is_printed_alone(runs, tmp_path):
-    assert reference.beside(load(runs, reference.NAME)) == {}
+    assert reference.others(load(runs, reference.NAME)) == {}
     assert pieces(runs, tmp_path, reference.NAME) == ["\n", "\n"]
 
 
@@ -112,7 +112,7 @@ def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, names):
     for name in names:
         folder.mkdir()
         shutil.copy(tmp_path / "away" / name, folder)
-    assert reference.beside(load(runs)) == {}
+    assert reference.others(load(runs)) == {}
     assert pieces(runs, tmp_path) == ["\n", "\n"]
 
 
@@ -144,7 +144,7 @@ def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
     (runs / reference.NAME / "claims" / "results.json").write_text("{")
     run = load(runs)
-    others, paper = reference.beside(run), made.copy_paper(tmp_path)
+    others, paper = reference.others(run), made.copy_paper(tmp_path)
     prepared = prepare.prepare(run, others, paper, renderer="none")
     assert [other.name for other in others.values()] == [reference.NAME]
     assert not [line for line in prepared.missing if line.startswith("reference")]
@@ -167,14 +167,14 @@ def two(tmp_path):
 
 
 def test_a_run_stands_beside_every_reference_the_first_first(two):
-    beside = reference.beside(load(two))
+    beside = reference.others(load(two))
     assert [run.name for run in beside.values()] == [INTEL, AMD]
     assert list(beside) == ["Intel Xeon", "AMD EPYC"]  # their processors
 
 
 @pytest.mark.parametrize("name", [INTEL, "reference"])
 def test_a_reference_stands_beside_the_others_only(two, name):
-    assert [run.name for run in reference.beside(load(two, name)).values()] == [AMD]
+    assert [run.name for run in reference.others(load(two, name)).values()] == [AMD]
 
 
 def test_a_link_means_the_run_that_it_leads_to(two):
@@ -184,7 +184,7 @@ def test_a_link_means_the_run_that_it_leads_to(two):
 
 def test_references_of_one_processor_are_called_by_their_names(two):
     shutil.copy(two / AMD / "manifest.json", two / INTEL / "manifest.json")
-    assert list(reference.beside(load(two))) == [INTEL, AMD]
+    assert list(reference.others(load(two))) == [INTEL, AMD]
 
 
 def test_verdicts_of_two_references_stand_in_one_cell(two, tmp_path):
@@ -192,7 +192,7 @@ def test_verdicts_of_two_references_stand_in_one_cell(two, tmp_path):
     made.replace(path, '"does not hold"', '"holds"')
     run = load(two)
     paper = made.copy_paper(tmp_path)
-    prepare.write_ledger(run, reference.beside(run), paper, shown=set())
+    prepare.write_ledger(run, reference.others(run), paper, shown=set())
     written = paper / prepare.GENERATED / reference.CLAIMS / f"{ledger.LABEL}.qmd"
     text = written.read_text("utf-8")
     assert "does not hold (Intel Xeon), holds (AMD EPYC)" in text

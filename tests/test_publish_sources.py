@@ -80,9 +80,9 @@ def test_what_the_supplement_includes_is_for_the_page_only(paper):
 
 
 def test_works_are_the_keys_of_the_references(paper):
-    assert sources.works(paper) == {}
+    assert sources.bibliography(paper) == {}
     (paper / sources.REFERENCES).write_text(
         "@misc{one,\n  note = {a @ b}\n}\n@book{ two2001 ,\n  author = {B, A and C},"
         "\n  year = {2001}\n}\n"
     )
-    assert sources.works(paper) == {"one": "", "two2001": "B and C 2001"}
+    assert sources.bibliography(paper) == {"one": "", "two2001": "B and C 2001"}

@@ -58,10 +58,15 @@ def test_who_was_alone_where_others_took_turns_is_apart():
         ("epoll", 5000, None, None),
         ("thread", 5000, None, None),
     )
-    assert sides.apart(frame, ["connections"]).tolist() == [False, True, False, False]
-    assert not sides.apart(frame.drop(columns="set"), ["connections"]).any()
+    assert sides.measured_alone(frame, ["connections"]).tolist() == [
+        False,
+        True,
+        False,
+        False,
+    ]
+    assert not sides.measured_alone(frame.drop(columns="set"), ["connections"]).any()
     failed = frame.assign(ok=frame["set"].isna())
-    assert not sides.apart(failed, ["connections"]).any()
+    assert not sides.measured_alone(failed, ["connections"]).any()
 
 
 def test_what_does_not_compare_is_told_once_for_each_model_and_reason():

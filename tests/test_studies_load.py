@@ -109,10 +109,10 @@ def test_turns_of_an_overloaded_server_last_longer(tmp_path):
         {"key": "alone", "turns": None},
     ]
     made.write(tmp_path, rows, study="load", file=schema.TRIALS)
-    lasted = load.lasting("made", root=tmp_path)
+    lasted = load.turns_over_plan("made", root=tmp_path)
     expected = {"keeps up": 1.008, "half as much again": 1.5, "disturbed": 1.0}
     assert lasted == pytest.approx(expected)
-    assert load.lasting("none", root=tmp_path) == {}
+    assert load.turns_over_plan("none", root=tmp_path) == {}
 
 
 def test_strain_is_what_fell_due_over_what_was_answered():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from connlab.intervals import ratios
-from connlab.studies.runtimes import ratios_to, told_apart
+from connlab.studies.runtimes import ratios_to, resolvable
 
 MEANS = {"epoll": 1.0, "thread": 2.0, "go": 3.0, "tokio": 1.5}
 
@@ -71,6 +71,6 @@ def test_starts_that_clocks_cannot_tell_apart_have_no_ratio():
     cells = pd.DataFrame({"model": starts.keys(), "value": starts.values()})
     models = ["go", "java-nio", "tokio"]
     pairs = pd.DataFrame({"model": models, "against": "epoll", "verdict": "higher"})
-    assert told_apart(pairs, cells)["model"].tolist() == ["java-nio"]
-    assert told_apart(pairs, cells, apart=0.0005)["model"].tolist() == models[:2]
-    assert told_apart(pairs.iloc[:0], cells).empty
+    assert resolvable(pairs, cells)["model"].tolist() == ["java-nio"]
+    assert resolvable(pairs, cells, apart=0.0005)["model"].tolist() == models[:2]
+    assert resolvable(pairs.iloc[:0], cells).empty

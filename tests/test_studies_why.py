@@ -68,8 +68,8 @@ def test_what_others_of_a_kind_cost_needs_no_count():
 
 def test_near_is_asked_of_what_was_told():
     table = pd.DataFrame({"value": [1.0, 1.0, 1.0], "told": [1.05, 1.2, np.nan]})
-    assert why.near(table, "told").tolist() == [True, False]
-    assert why.near(table.iloc[:0], "told").empty
+    assert why.within_a_tenth(table, "told").tolist() == [True, False]
+    assert why.within_a_tenth(table.iloc[:0], "told").empty
 
 
 def test_a_switch_is_a_sleep_or_a_hand_over():

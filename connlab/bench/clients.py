@@ -36,7 +36,7 @@ _WRONG = re.compile(
 )
 
 
-def beside(plan: Plan) -> list[dict]:
+def measure_all(plan: Plan) -> list[dict]:
     """Return CPU times (s) per request of client and server, a row for each run."""
     names = [name for name in CLIENTS if name == OURS or shutil.which(name)]
     order, rows = random.Random(plan.seed), []

@@ -39,10 +39,10 @@ def run(
     models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=console.print)
-    memory = _apart(footprint.idle_memory, models, console) if wanted["memory"] else {}
-    calls = _apart(footprint.system_calls, models, console) if wanted["calls"] else {}
+    memory = _alone(footprint.idle_memory, models, console) if wanted["memory"] else {}
+    calls = _alone(footprint.system_calls, models, console) if wanted["calls"] else {}
     http = by_title["http"].plan
-    beside = _apart(clients.beside, http, console) if wanted["clients"] else {}
+    beside = _alone(clients.measure_all, http, console) if wanted["clients"] else {}
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
     compared = {n: comparison.document(p.comparison) for n, p in by_title.items()}
     results = {
@@ -65,7 +65,7 @@ def run(
     console.print(f"\nkept: {kept}")
 
 
-def _apart(measure: Callable[[Any], Any], of: Any, console: Console) -> Any:
+def _alone(measure: Callable[[Any], Any], of: Any, console: Console) -> Any:
     """Measure what takes no turns; that it fails loses nothing of what did."""
     try:
         return measure(of)

@@ -35,12 +35,12 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     with contextlib.closing(measure.sets(plan)) as sets:
         with interrupt.noted():
             first = _first(sets)
-            if first is None or interrupt.asked():
+            if first is None or interrupt.requested():
                 raise SystemExit(INTERRUPTED)
         from connlab.compare import comparison, screen
 
         console = screen.console(stderr=as_json)
-        with interrupt.noted(), screen.shown(console) as show:
+        with interrupt.noted(), screen.live(console) as show:
             measured = itertools.chain([first], sets)
             result = comparison.compare(plan, measured, show=show, began=began)
     if as_json:

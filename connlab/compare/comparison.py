@@ -97,7 +97,7 @@ class Comparison:
         measured = {
             server.name
             for server in self.plan.servers
-            if servers.at(server.factors["model"]) is None
+            if servers.address_of(server.factors["model"]) is None
         }
         pairs = self.plan.against.items()
         return {name for name, base in pairs if {name, base} <= measured}
@@ -290,7 +290,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "schema": 1,
         "made_at": machine.now(),
         "machine": plan.location.environment(plan.programs.digests()),
-        "cores": plan.cores.recorded(),
+        "cores": plan.cores.in_trial(),
         "servers": [_settings(plan, server) for server in plan.servers],
         "baseline": plan.baseline,
         "control": plan.control,

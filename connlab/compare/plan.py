@@ -254,7 +254,7 @@ def _server(
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
     if own_settings and servers.is_lesson(name):
         raise ValueError(f"server {text}: a lesson takes no settings")
-    if own_settings and servers.at(name):
+    if own_settings and servers.address_of(name):
         raise ValueError(f"server {text}: one that runs already takes no settings")
     factors: dict[str, Any] = {"model": name, "workload": workload}
     factors |= _model_settings(model, connections, settings)

@@ -39,7 +39,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 @contextlib.contextmanager
-def shown(console: Console) -> Iterator[Callable[[Comparison], None]]:
+def live(console: Console) -> Iterator[Callable[[Comparison], None]]:
     """Show what is known after each set: live at a terminal, else a line each."""
     if not console.is_terminal:
         yield lambda comparison: console.print(_line(comparison))

@@ -142,6 +142,6 @@ def _unreachable(address: Address, timeout_s: float) -> str:
             socket.create_connection(pair, timeout=reach_s).close()
             return ""
         except OSError as error:
-            if time.monotonic() >= deadline or interrupt.asked():
+            if time.monotonic() >= deadline or interrupt.requested():
                 return error.strerror or str(error) or type(error).__name__
         time.sleep(_RETRY_S)

@@ -66,7 +66,7 @@ class Room:
         return all(map(operator.ge, astuple(room), astuple(need)))
 
 
-def here() -> Room:
+def local_room() -> Room:
     """Return what one set may use of this machine as it is now."""
     connections = CONNECTIONS_MOST
     if hard := machine.limits()["descriptors"]["hard"]:  # of each client process

@@ -37,7 +37,7 @@ class Cores:
     shared: bool
     siblings: bool = False
 
-    def recorded(self) -> dict[str, list[int] | bool]:
+    def in_trial(self) -> dict[str, list[int] | bool]:
         """Return the sets as a trial keeps them."""
         return asdict(self) | {"server": [*self.server], "client": [*self.client]}
 
@@ -160,7 +160,7 @@ def uninterrupted() -> Iterator[None]:
         os.sched_setscheduler(0, policy, parameters)
 
 
-def asked(factors: Mapping[str, Any]) -> Cores:
+def of_trial(factors: Mapping[str, Any]) -> Cores:
     """Return the sets of a trial with these factors: `cores`, `together` or neither.
 
     Raises ValueError when there are not so many cores, or for both factors at once.

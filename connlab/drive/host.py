@@ -160,7 +160,7 @@ class _Program:
 
     def wait_until_ended(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while self.alive and time.monotonic() < deadline and not interrupt.asked():
+        while self.alive and time.monotonic() < deadline and not interrupt.requested():
             self.wait(deadline - time.monotonic())
             self.drain()
 
@@ -282,7 +282,7 @@ class LocalHost:
             if ended or program.eof:
                 program.wait_until_ended(_LAST_WORDS_S)
                 raise program.how_it_ended()
-            if time.monotonic() >= deadline or interrupt.asked():
+            if time.monotonic() >= deadline or interrupt.requested():
                 return None
 
     def sample(

@@ -161,7 +161,7 @@ def groups(
     for slot in slots:
         slots_of.setdefault(set_of[slot.cell].trial or slot, []).append(slot)
     any_shared = any(cell_set.baseline is not None for cell_set in sets)
-    free = (room or capacity.here)() if any_shared else capacity.Room()
+    free = (room or capacity.local_room)() if any_shared else capacity.Room()
     result = []
     for members in slots_of.values():
         baselines = {

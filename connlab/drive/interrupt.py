@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _caught: list[int] = []
 
 
-def asked() -> bool:
+def requested() -> bool:
     """Return whether a signal has asked this process to stop."""
     return bool(_caught)
 

@@ -47,13 +47,13 @@ class Location(Protocol):
 
     def cores(self, factors: Mapping[str, Any]) -> Cores:
         """Return the core sets of a trial; ValueError where there are not so many."""
-        return cores.asked(factors)
+        return cores.of_trial(factors)
 
     def core_count(self) -> int:
         """Return how many cores the machine of the server has for a run."""
         return len(cores.available())
 
-    def recorded(self) -> dict[str, list[int] | bool]:
+    def cores_in_trial(self) -> dict[str, list[int] | bool]:
         """Return what a trial keeps about cores beside its own sets."""
         return {"watched": list(cores.available())}
 
@@ -63,7 +63,7 @@ class Location(Protocol):
 
     def room(self) -> Room:
         """Return what servers that take turns may use now, and their clients."""
-        return capacity.here()
+        return capacity.local_room()
 
     def tasks(self) -> int:
         """Return how many tasks the system of the servers allows in all."""

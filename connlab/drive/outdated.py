@@ -24,7 +24,7 @@ def changes(folder: Path) -> str | None:
     return machine.differences(recorded.get(manifest.get("environment")), current)
 
 
-def set_aside(folder: Path) -> Path:
+def rename_run(folder: Path) -> Path:
     """Rename a run, so that its name is free; return where it is now.
 
     The new name ends with the day on which the run was last measured.

@@ -251,7 +251,7 @@ def _checked_models(
             raise ValueError(
                 f"server {name}: workload {workload!r}; allowed: {', '.join(allowed)}"
             )
-        address = servers.at(name)
+        address = servers.address_of(name)
         if address is not None and cell.get("stall"):
             raise ValueError(
                 f"stall: {cell['stall']}; allowed for the server at {address}: none, "

@@ -36,7 +36,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def shown(title: str, *, enabled: bool = True) -> Iterator[Show]:
+def display(title: str, *, enabled: bool = True) -> Iterator[Show]:
     """Show progress inside the block: nothing, a bar, or lines."""
     if not enabled:
         yield lambda **_facts: None

@@ -1,4 +1,4 @@
-"""From looks at a running server to the samples of a trial.
+"""From snapshots at a running server to the samples of a trial.
 
 CPU time is cut to the measurement window by straight lines between the readings around
 its two edges, each counter by the times at which it was read itself: where thousands of
@@ -25,7 +25,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """One look at both programs and, at `time_s`, at driver and companions."""
 
     server: Reading
@@ -68,19 +68,19 @@ def window(report: Report) -> Window | None:
 
 
 def summarise(
-    looks: Sequence[Look],
+    snapshots: Sequence[Snapshot],
     report: Report,
     *,
     stats: dict | None,
     same_host: bool = True,
 ) -> schema.Samples:
-    """Condense the looks of one trial.
+    """Condense the snapshots of one trial.
 
-    `looks` are in order of time, the first one at the idle server, with memory. `stats`
-    is the server's last line; its context switches cover its whole life. `same_host`:
-    client, driver and companions ran on the server's machine.
+    `snapshots` are in order of time, the first one at the idle server, with memory.
+    `stats` is the server's last line; its context switches cover its whole life.
+    `same_host`: client, driver and companions ran on the server's machine.
     """
-    readings = [look.server for look in looks]
+    readings = [each.server for each in snapshots]
     machine = [r.machine for r in readings if r.machine]
     switches = _context_switches(readings, stats)
     facts: dict[str, Any] = peaks(readings) | {
@@ -99,7 +99,7 @@ def summarise(
         }
     if span := window(report):
         facts["window_from"] = span.known_from
-        facts |= _cpu(looks, report, span, same_host)
+        facts |= _cpu(snapshots, report, span, same_host)
     return schema.Samples(**facts)
 
 
@@ -124,24 +124,24 @@ def user_and_system_s(spent_s: float, user: float, system: float) -> dict[str, f
 
 
 def _cpu(
-    looks: Sequence[Look], report: Report, span: Window, same_host: bool
+    snapshots: Sequence[Snapshot], report: Report, span: Window, same_host: bool
 ) -> dict[str, float | None]:
-    server = _growth(_of_server(looks, "processes", "cpu_s"), span)
+    server = _growth(_of_server(snapshots, "processes", "cpu_s"), span)
     if server is None:
         return {}
     used_s, window_s = server
     counters = {
-        "driver_cpu_s": [(look.time_s, look.driver_cpu_s) for look in looks],
-        "companion_cpu_s": [(look.time_s, look.companion_cpu_s) for look in looks],
-        "client_cpu_s": _of_client(looks, report),
-        "softirq_cpu_s": _of_server(looks, "machine", "softirq_s"),
+        "driver_cpu_s": [(each.time_s, each.driver_cpu_s) for each in snapshots],
+        "companion_cpu_s": [(each.time_s, each.companion_cpu_s) for each in snapshots],
+        "client_cpu_s": _of_client(snapshots, report),
+        "softirq_cpu_s": _of_server(snapshots, "machine", "softirq_s"),
     }
     spent = {name: _grown(points, span) for name, points in counters.items()}
-    user = _grown(_of_server(looks, "processes", "user_s"), span) or 0.0
-    system = _grown(_of_server(looks, "processes", "system_s"), span) or 0.0
+    user = _grown(_of_server(snapshots, "processes", "user_s"), span) or 0.0
+    system = _grown(_of_server(snapshots, "processes", "system_s"), span) or 0.0
     facts = spent | user_and_system_s(used_s, user, system) | {"window_s": window_s}
-    facts["steal_s"] = _grown(_of_server(looks, "machine", "steal_s"), span)
-    busy_s = _grown(_of_server(looks, "machine", "busy_s"), span)
+    facts["steal_s"] = _grown(_of_server(snapshots, "machine", "steal_s"), span)
+    busy_s = _grown(_of_server(snapshots, "machine", "busy_s"), span)
     if busy_s is not None:
         own_s = used_s + sum(
             spent_s or 0.0
@@ -155,15 +155,15 @@ def _cpu(
 # ---- counters over time ----------------------------------------------------------
 
 
-def _of_server(looks: Sequence[Look], part: str, name: str) -> list[Point]:
+def _of_server(snapshots: Sequence[Snapshot], part: str, name: str) -> list[Point]:
     """Return a counter of the server's processes, or of its machine."""
-    readings = [getattr(look.server, part) for look in looks]
+    readings = [getattr(each.server, part) for each in snapshots]
     return [(reading.time_s, getattr(reading, name)) for reading in readings if reading]
 
 
-def _of_client(looks: Sequence[Look], report: Report) -> list[Point]:
+def _of_client(snapshots: Sequence[Snapshot], report: Report) -> list[Point]:
     """Return the client's CPU time from its start to its report, if that has it."""
-    readings = [look.client.processes for look in looks if look.client]
+    readings = [each.client.processes for each in snapshots if each.client]
     points = [(reading.time_s, reading.cpu_s) for reading in readings if reading]
     start = [(report.started_at_s, 0.0)]
     total_s = schema.client_cpu_s({"client": report.client})

@@ -66,7 +66,7 @@ class Need(BaseModel):
     """The first number that ``PROGRAM --version`` has to print, or a higher one."""
 
     @property
-    def there(self) -> str | None:
+    def path(self) -> str | None:
         """The first of them that is there and new enough, as a path."""
         paths = (path for name in self.any_of for path in _paths(name))
         return next((path for path in paths if self._is_new_enough(path)), None)
@@ -127,7 +127,7 @@ class Entry(BaseModel):
     @property
     def lacks(self) -> tuple[Need, ...]:
         """What is not on this machine."""
-        return tuple(need for need in self.needs if need.there is None)
+        return tuple(need for need in self.needs if need.path is None)
 
     @property
     def available(self) -> bool:
@@ -151,7 +151,7 @@ class Entry(BaseModel):
             "project": schema.project_root(),
             **values,
         }
-        paths = [need.there for need in self.needs]
+        paths = [need.path for need in self.needs]
         values |= {f"need{i}": path for i, path in enumerate(paths, 1) if path}
         return _filled(text, values)
 
@@ -228,7 +228,7 @@ def is_address(name: str) -> bool:
     return name.startswith(address.WORD)
 
 
-def at(name: str) -> address.Address | None:
+def address_of(name: str) -> address.Address | None:
     """Return where a server runs already; None for one that is to be started.
 
     Raises ValueError for a text after ``at:`` that is no address.
@@ -252,7 +252,7 @@ def model(name: str) -> schema.Model | None:
             raise ValueError(f"server {name!r}: {str(error).lower()}") from None
         return _model(name, label=Path(words[0]).name, digest=_digest(name, *words))
     if is_address(name):
-        shown = str(at(name))
+        shown = str(address_of(name))
         return _model(name, label=shown, at=shown, digest=_digest(name))
     entry = entries().get(name)
     if entry is None:
@@ -342,7 +342,7 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
     There are none for a server that runs already.
     """
     name = factors["model"]
-    if at(name) is not None:
+    if address_of(name) is not None:
         return []
     if is_lesson(name):
         return [str(_lesson(both, name))]
@@ -362,7 +362,7 @@ def command_line(name: str, both: programs.Programs) -> str:
 
     Raises ValueError for a server that runs already, which nothing can start.
     """
-    if place := at(name):
+    if place := address_of(name):
         raise ValueError(
             f"server {name}: runs at {place} already; allowed: one that can be started"
         )
@@ -384,7 +384,7 @@ def shown_command(factors: Mapping[str, Any]) -> str:
         return name
     if not is_external(name):
         return " ".join(["server", *flags.server_flags(factors)])
-    if place := at(name):
+    if place := address_of(name):
         return f"{address.WORD}{place}"
     return name if is_command(name) else entries()[name].command
 

@@ -28,7 +28,7 @@ def joined(pid: int) -> Iterator[None]:
         del _RUNNING[pid]
 
 
-def recorded() -> dict[str, list[int]]:
+def cores_in_trial() -> dict[str, list[int]]:
     """Return the cores of the companions as a trial keeps them; nothing for none."""
     used = sorted({core for chosen in _RUNNING.values() for core in chosen})
     return {"companions": used} if used else {}

@@ -51,7 +51,7 @@ from connlab.drive.plan import (
     resumable,
 )
 from connlab.drive.programs import Programs
-from connlab.drive.progress import Show, duration_text, say, shown
+from connlab.drive.progress import Show, display, duration_text, say
 from connlab.drive.reports import Estimate, SweepReport
 from connlab.variances import TRIALS_MIN
 
@@ -327,7 +327,7 @@ class _Sweep:
                     say(f"{plan.study}: {line}")
         facts = plan.location.manifest(plan.programs)
         self._note_in_manifest(facts)
-        with shown(plan.study, enabled=progress) as show:
+        with display(plan.study, enabled=progress) as show:
             self._measure(show)
         report = self._report()
         self._note_in_manifest(facts, report)
@@ -683,9 +683,9 @@ def _trials(
         "seed": setting.seed,
         "started_at": started_at,
         "environment": plan.environment,
-        "cores": setting.cores.recorded()
-        | services.recorded()
-        | plan.location.recorded(),
+        "cores": setting.cores.in_trial()
+        | services.cores_in_trial()
+        | plan.location.cores_in_trial(),
     }
     set_name = plan.key(slots[0].cell, slots[0].repeat)
     kept = []

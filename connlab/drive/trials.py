@@ -81,7 +81,7 @@ class _Course:
     began_s: float = field(default_factory=time.monotonic)
     server: int | None = None
     client: int | None = None
-    looks: list[samples.Look] = field(default_factory=list)
+    snapshots: list[samples.Snapshot] = field(default_factory=list)
     ready: dict | None = None
     report: dict | None = None
     started_at_s: float = 0.0
@@ -93,7 +93,7 @@ class _Course:
 def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | None:
     """Run one trial; None when a signal asked to stop meanwhile (nothing is kept)."""
     model = setting.factors["model"]
-    server_host = address.place(servers.at(model), model, server_host)
+    server_host = address.place(servers.address_of(model), model, server_host)
     course = _Course(setting, server_host, client_host)
     server_end = client_end = None
     try:
@@ -105,13 +105,13 @@ def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | 
     except HostLost as error:
         course.failure = failed("host-lost", str(error))
     finally:
-        grace_s = 0 if interrupt.asked() else GRACE_S
+        grace_s = 0 if interrupt.requested() else GRACE_S
         if course.client is not None:
             wait_s = GRACE_S if course.report else 0
             client_end = _stop(course, client_host, course.client, 1.0, wait_s)
         if course.server is not None:
             server_end = _stop(course, server_host, course.server, grace_s)
-    if interrupt.asked():
+    if interrupt.requested():
         return None
     return _outcome(course, server_end, client_end)
 
@@ -161,12 +161,12 @@ def _start_server(course: _Course) -> None:
         ready = ready_line(host, course.server, READY_S)
     except ProgramError as error:
         raise ProgramError(f"server: {error}") from None
-    if interrupt.asked():
+    if interrupt.requested():
         return
     if ready is None:
         raise ProgramError(f"not ready after {READY_S:g} s")
     course.ready = {"start_s": time.monotonic() - began} | ready
-    course.looks.append(_look(host.sample(course.server, memory=True)))
+    course.snapshots.append(_snapshot(host.sample(course.server, memory=True)))
 
 
 def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
@@ -189,7 +189,7 @@ def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
 def next_line(host: Any, handle: int, timeout_s: float) -> dict | None:
     """Return a program's next JSON line; None when time is up or a signal came."""
     until = time.monotonic() + timeout_s
-    while not interrupt.asked() and time.monotonic() < until:
+    while not interrupt.requested() and time.monotonic() < until:
         line = host.ready(handle, timeout_s=until - time.monotonic())
         if line is not None:
             return line
@@ -229,14 +229,14 @@ def _attend(course: _Course) -> None:
     next_memory = began + MEMORY_LOOK_S
     pause = LOOK_S
     gone = False
-    while course.report is None and not interrupt.asked():
+    while course.report is None and not interrupt.requested():
         course.report = course.client_host.ready(course.client, timeout_s=pause)
         course.reported_at_s = time.monotonic()
         memory = course.report is None and course.reported_at_s >= next_memory
         reading = course.server_host.sample(course.server, memory=memory)
         of_client = course.client_host.sample(course.client, machine=False)
-        course.looks += map(_look, reading.before)
-        course.looks.append(_look(reading, of_client))
+        course.snapshots += map(_snapshot, reading.before)
+        course.snapshots.append(_snapshot(reading, of_client))
         pause = max(LOOK_S, LOOK_COST * (reading.cost_s + of_client.cost_s))
         if memory:
             next_memory = time.monotonic() + max(MEMORY_LOOK_S, pause)
@@ -249,8 +249,8 @@ def _attend(course: _Course) -> None:
             return
 
 
-def _look(server: Reading, client: Reading | None = None) -> samples.Look:
-    return samples.Look(
+def _snapshot(server: Reading, client: Reading | None = None) -> samples.Snapshot:
+    return samples.Snapshot(
         server, client, time.monotonic(), time.process_time(), services.cpu_s()
     )
 
@@ -259,11 +259,11 @@ def _outcome(
     course: _Course, server_end: Ended | None, client_end: Ended | None
 ) -> Outcome:
     usage = last_line(server_end, "stats", "usage")
-    at = servers.at(course.setting.factors["model"])
+    at = servers.address_of(course.setting.factors["model"])
     sampled = None
-    if course.looks and at is None:
+    if course.snapshots and at is None:
         sampled = samples.summarise(
-            course.looks,
+            course.snapshots,
             samples.Report(course.report, course.started_at_s, course.reported_at_s),
             stats=usage,
             same_host=course.server_host is course.client_host,
@@ -279,7 +279,7 @@ def _outcome(
         diagnostics=diagnostics(server_end),
     )
     client, malformed = checked(course.report)
-    failure = (course.looks and server_died(server_end)) or course.failure
+    failure = (course.snapshots and server_died(server_end)) or course.failure
     failure = failure or malformed or empty(client)
     if failure and failure.kind == "client-failed":
         text = diagnostics(client_end)

@@ -121,7 +121,7 @@ class Served:
     @property
     def at(self) -> address.Address | None:
         """Where it runs already; None: it was started for this set."""
-        return servers.at(self.factors["model"])
+        return servers.address_of(self.factors["model"])
 
     @property
     def failure(self) -> str | None:
@@ -186,7 +186,7 @@ def run(
     except HostLost as error:
         raise SetError(str(error), kind="host-lost") from None
     finally:
-        grace_s = 0 if interrupt.asked() else trials.GRACE_S
+        grace_s = 0 if interrupt.requested() else trials.GRACE_S
         if course.client is not None:
             client_end = course.client_host.stop(
                 course.client, grace_s=1.0, wait_s=grace_s
@@ -194,7 +194,7 @@ def run(
         ends = course.stop_servers(grace_s)
     if None in ends:
         raise SetError("the servers' host was lost", kind="host-lost")
-    if interrupt.asked():
+    if interrupt.requested():
         return None
     order = course.order()
     reports = dict(zip(order, report.get("targets") or [report], strict=True))
@@ -228,7 +228,7 @@ class _Course:
     def start_servers(self) -> None:
         for place, factors in enumerate(self.setting.servers):
             argv = servers.argv(self.setting.programs, factors)
-            at = servers.at(factors["model"])
+            at = servers.address_of(factors["model"])
             host = address.place(at, factors["model"], self.host)
             with _server_errors(place, factors):
                 handle = host.start(argv, cores=self.setting.cores.server)
@@ -237,7 +237,7 @@ class _Course:
             host, handle = self.started[place]
             with _server_errors(place, factors):
                 ready = trials.ready_line(host, handle, trials.READY_S)
-                if interrupt.asked():
+                if interrupt.requested():
                     return
                 if ready is None:
                     raise ProgramError(f"not ready after {trials.READY_S:g} s")
@@ -305,7 +305,7 @@ class _Course:
             if unseen:
                 left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
             report = trials.next_line(self.client_host, client, left_s)
-            if report is not None or interrupt.asked():
+            if report is not None or interrupt.requested():
                 return report or {}
             if unseen and time.monotonic() >= look_at:
                 self._look_at(unseen.pop())

@@ -130,7 +130,7 @@ class Agent(LocalHost):
 
     def room(self) -> tuple[Room, int]:
         """Return what one set may use of this host now, and its limit of tasks."""
-        return capacity.here(), capacity.tasks()
+        return capacity.local_room(), capacity.tasks()
 
     def vacant(self, address: str, ports: Sequence[int]) -> int:
         """Return the first of these ports that a server may bind here; 0: none."""
@@ -145,7 +145,7 @@ class Agent(LocalHost):
         handle = super().start(argv, **options)
         if watch:
             self._readings[handle], self._edges = [], ()
-            _repeat(self.look, handle)
+            _repeat(self.read_watched, handle)
         return handle
 
     def expect(self, edges_s: Sequence[float]) -> None:
@@ -155,7 +155,7 @@ class Agent(LocalHost):
         """
         self._edges = tuple(edges_s)
 
-    def look(self, handle: int) -> float | None:
+    def read_watched(self, handle: int) -> float | None:
         """Read a watched program; return the seconds until the next time.
 
         None when nobody watches it any more.

@@ -141,7 +141,7 @@ class Engine(contextlib.AbstractContextManager):
         """
         until = time.monotonic() + wait_s
         while not (worker := self._worker(name)):
-            if time.monotonic() > until or interrupt.asked():
+            if time.monotonic() > until or interrupt.requested():
                 raise HostLost(f"host {name}: no worker")
             time.sleep(0.05)
         future = self._client.submit(

@@ -51,7 +51,7 @@ def over(
         yield None
         return
     if path := hosts_asked.roster():
-        with Engine(rosters.asked(path)) as engine:
+        with Engine(rosters.load_configured(path)) as engine:
             yield _places(engine, counts)
         return
     # a folder that is known again, so that `up` ends what is left of another
@@ -59,7 +59,7 @@ def over(
     namespaces.up(1 + max(1, *counts), owned=True)
     try:
         with Engine(rosters.load(namespaces.roster)) as engine:
-            yield _places(engine, counts, shared=cores.asked({}))
+            yield _places(engine, counts, shared=cores.of_trial({}))
     finally:
         namespaces.down()
 

@@ -144,7 +144,7 @@ class RemoteHosts:
     def core_count(self) -> int:
         return len(self._server_cores())
 
-    def recorded(self) -> dict[str, list[int] | bool]:
+    def cores_in_trial(self) -> dict[str, list[int] | bool]:
         """Return the cores of the server's host on which other programs are noted."""
         return {"watched": list(self._server_cores())}
 
@@ -223,5 +223,5 @@ def _rooms(hosts: Sequence[RemoteHost]) -> list[tuple[Room, int]]:
 @functools.cache
 def connected(path: Path) -> RemoteHosts:
     """Return the hosts of a ``hosts.toml``, connected once for the whole process."""
-    roster = rosters.asked(path)
+    roster = rosters.load_configured(path)
     return RemoteHosts(Engine(roster), roster.clients)

@@ -77,7 +77,7 @@ class Roster(BaseModel):
         return (self.server, *self.clients)
 
 
-def asked(path: Path) -> Roster:
+def load_configured(path: Path) -> Roster:
     """Read a ``hosts.toml`` as `load` does; `SCHEDULER` replaces its scheduler."""
     return load(path, scheduler=os.environ.get(SCHEDULER))
 

@@ -136,7 +136,7 @@ class Turning:
         """Wait until all have connected; False when a signal asked to stop."""
         allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * connections
         until_s = time.monotonic() + allowed_s
-        while not interrupt.asked():
+        while not interrupt.requested():
             ask_all(self._programs)
             late = [program.name for program in self._programs if not program.connected]
             if not late:
@@ -163,7 +163,7 @@ class Turning:
             if all(program.report is not None for program in self._programs):
                 return self._merged()
             now_s = time.monotonic()
-            if now_s >= until_s or interrupt.asked():
+            if now_s >= until_s or interrupt.requested():
                 return None
             between_s = SIGN_S if self.grid.ends_s - now_s > SIGN_S else LOOK_S
             next_s = self.grid.quiet_until_s(min(until_s, now_s + between_s))

@@ -67,7 +67,7 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
             sets = measure.sets(contest_plan)
             with interrupt.noted(), contextlib.closing(sets):
                 result = comparison.compare(contest_plan, sets, show=lambda _: None)
-                if interrupt.asked():
+                if interrupt.requested():
                     raise KeyboardInterrupt
         except turns.SetError as error:
             # without a model, or the client, nobody can be held against anybody

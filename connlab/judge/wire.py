@@ -133,20 +133,20 @@ def difference(sent: bytes, received: bytes) -> str:
     shortest = min(len(sent), len(received))
     at = next((i for i, (a, b) in enumerate(pairs) if a != b), shortest)
     if at == len(received) < len(sent):
-        end = f"then nothing more; sent next: {shown(sent[at:])}"
+        end = f"then nothing more; sent next: {readable(sent[at:])}"
         return f"sent {len(sent)} bytes, {at} came back, {end}"
     if at == len(sent):
-        return f"sent {len(sent)} bytes, more came back: {shown(received[at:])}"
+        return f"sent {len(sent)} bytes, more came back: {readable(received[at:])}"
     return (
-        f"sent {len(sent)} bytes; from byte {at} on sent {shown(sent[at:])}, "
-        f"came {shown(received[at:])}"
+        f"sent {len(sent)} bytes; from byte {at} on sent {readable(sent[at:])}, "
+        f"came {readable(received[at:])}"
     )
 
 
 def _came(sent: bytes, received: bytes) -> str:
-    return f"sent {len(sent)} bytes ({shown(sent)}), {len(received)} came back"
+    return f"sent {len(sent)} bytes ({readable(sent)}), {len(received)} came back"
 
 
-def shown(data: bytes) -> str:
+def readable(data: bytes) -> str:
     """Return the beginning of some bytes as a reader can see it."""
     return repr(data[:_SHOWN])[1:] + (" …" if len(data) > _SHOWN else "")

@@ -161,7 +161,7 @@ def unfolding(claims: Claims, results: Results, paper: Path) -> str:
     Below 40rem a stylesheet sets rows as cards: so each cell says its column, and roles
     keep the table a table.
     """
-    names, marks = sources.works(paper), numbers.Marks(results)
+    names, marks = sources.bibliography(paper), numbers.Marks(results)
     groups = []
     for letter, group in _reports(claims):
         works = group["source"].unique()

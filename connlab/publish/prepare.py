@@ -76,7 +76,7 @@ def prepare(
         write_study(study, results, registry, paper)
     variables["run"] = provenance.run_variables(run)
     variables["provenance"] = provenance.variables(run, renderer=renderer)
-    shown = sources.shown(paper, sources.INDEX)
+    shown = sources.identifiers(paper, sources.INDEX)
     reference.write(run, others.values(), paper)
     guide.write(run, others, paper)
     write_ledger(run, others, paper, shown=shown)
@@ -248,7 +248,7 @@ def write_ledger(
 
 
 def _caption(study: Study, text: str, paper: Path) -> str:
-    caption = md.citing(md.escape(text), sources.works(paper))
+    caption = md.citing(md.escape(text), sources.bibliography(paper))
     return f"**Stale.** {caption}" if study.stale else caption
 
 
@@ -343,7 +343,7 @@ def _links(
     study: Study, figure: Figure, picture: Mapping[str, str], paper: Path
 ) -> str:
     """Put what a figure links to beside the page; return the links."""
-    folder, works = paper / DATA / study.name, sources.works(paper)
+    folder, works = paper / DATA / study.name, sources.bibliography(paper)
     title = re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"])
     pages = {}
     if figure.data:

@@ -37,7 +37,7 @@ NO_TRIALS = "needs no trials"
 """Of claims about published numbers: both runs find the same by necessity."""
 
 
-def beside(run: Run) -> dict[str, Run]:
+def others(run: Run) -> dict[str, Run]:
     """Load the references beside the folder of a run, itself left out.
 
     They are called by their processors, or by their names where processors repeat.

@@ -53,7 +53,7 @@ def render(
     with schema.alone(folder):  # inputs have one place
         (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
         loaded = results.load_run(run, root=root)
-        others = reference.beside(loaded)
+        others = reference.others(loaded)
         try:
             prepared, paths, problems = _set(loaded, others, folder, chosen)
         except quarto.QuartoError as error:

@@ -101,7 +101,7 @@ def address(attributes: str) -> str:
     return " ".join([of, *sorted(f"{k}={v}" for k, v in levels.items())])
 
 
-def shown(paper: Path, *names: str) -> set[str]:
+def identifiers(paper: Path, *names: str) -> set[str]:
     """Return the identifiers of figures and tables that these sources show."""
     labels: set[str] = set()
     for name in names:
@@ -115,10 +115,10 @@ def page_only(paper: Path) -> set[str]:
     """Return what the page shows and print leaves out."""
     body = (paper / INDEX).read_text("utf-8") if (paper / INDEX).is_file() else ""
     sections = set(_arguments(COMMENT.sub("", body), "include")) - {SUPPLEMENT}
-    return shown(paper, SUPPLEMENT) - shown(paper, *sections)
+    return identifiers(paper, SUPPLEMENT) - identifiers(paper, *sections)
 
 
-def works(paper: Path) -> dict[str, str]:
+def bibliography(paper: Path) -> dict[str, str]:
     """Name each work that the paper can cite by its authors and year, by its key."""
     path = paper / REFERENCES
     return _named(path.read_text("utf-8")) if path.is_file() else {}

@@ -29,7 +29,7 @@ def comparable(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
     within : sequence of str
         Columns that both sides of a comparison share.
     """
-    return serves_all(trials) & ~apart(trials, within)
+    return serves_all(trials) & ~measured_alone(trials, within)
 
 
 def serves_all(trials: pd.DataFrame) -> pd.Series:
@@ -57,7 +57,7 @@ def _workers(trials: pd.DataFrame) -> pd.Series:
     return workers.fillna(float(WORKERS))
 
 
-def apart(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
+def measured_alone(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
     """Mark the trials that were measured alone where others took turns.
 
     A server alone keeps its caches warm; in turns those of others come in between.
@@ -76,7 +76,8 @@ def left_out(
     used, whole = counted(trials), serves_all(trials)
     reasons = {
         "fewer clients are served than ask": ~whole,
-        "measured alone where others took turns": whole & apart(trials, within),
+        "measured alone where others took turns": whole
+        & measured_alone(trials, within),
     }
     for why, marked in reasons.items():
         for model, part in trials[used & marked].groupby("model", sort=False):

@@ -12,7 +12,7 @@ from connlab import schema
 from connlab.figures import labels
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels, word
-from connlab.study.frames import RunError, load, taken
+from connlab.study.frames import RunError, load, recorded_settings
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
@@ -58,7 +58,7 @@ def studies(
             continue
         try:
             name = path.parent.name
-            kept = {"accept": accept, "only": taken(run, name, root=root)}
+            kept = {"accept": accept, "only": recorded_settings(run, name, root=root)}
             trials = load(run, name, root=root, warn=False, **kept)
         except RunError:
             continue

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from connlab.drive import idle_memory
-from connlab.study.frames import as_trials, counted, measured_apart
+from connlab.study.frames import as_trials, counted, untimed_lines
 
 
 def crossings(
@@ -79,7 +79,7 @@ def held(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     Columns model, server_bytes, kernel_bytes (NaN where unknown); ok, label and reason
     as of trials. No row where none was measured.
     """
-    rows = measured_apart(run, "idle", idle_memory.FILE, root=root)
+    rows = untimed_lines(run, "idle", idle_memory.FILE, root=root)
     table = pd.DataFrame(rows, columns=["model", "repeat", *HELD])
     table[HELD] = table[HELD].astype(float)
     table = table.drop_duplicates(["model", "repeat"], keep="last", ignore_index=True)

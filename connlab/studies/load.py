@@ -156,7 +156,7 @@ def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame
     return as_trials(pd.DataFrame(rows, columns=[*by, "block", "knee"]))
 
 
-def lasting(run: str, *, root: str | Path = "runs") -> dict[str, float]:
+def turns_over_plan(run: str, *, root: str | Path = "runs") -> dict[str, float]:
     """Return by key how long a trial's turns lasted, over how long was planned.
 
     The median over those that others did not disturb; trials without turns are absent.
@@ -223,7 +223,7 @@ def evenness(trials: pd.DataFrame) -> pd.Series:
     return trials["fairness_jain"].astype(float) * (1 + users / answers)
 
 
-def among(connections: pd.Series) -> pd.Series:
+def as_text(connections: pd.Series) -> pd.Series:
     """Return numbers of connections as text: ``1 connection``."""
     return connections.map(lambda n: counted(n, "connection")).astype(object)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from connlab.drive import profiling
-from connlab.study.frames import as_trials, measured_apart
+from connlab.study.frames import as_trials, untimed_lines
 
 #: the parts, in the order of a bar
 PARTS = (
@@ -38,7 +38,7 @@ def profiles(
 
     With messages of `size` bytes, or of any.
     """
-    rows = measured_apart(run, "why", profiling.FILE, root=root, size=size)
+    rows = untimed_lines(run, "why", profiling.FILE, root=root, size=size)
     return list({(*_cell(row), row["repeat"]): row for row in rows}.values())
 
 

@@ -1,7 +1,7 @@
 """Study 13: each server against a model of its own; how long a server takes to start.
 
 trials -> ratios_to     all pairs in one family
-ratios -> told_apart    of start-up times, those that two clocks can tell apart
+ratios -> resolvable    of start-up times, those that two clocks can tell apart
 """
 
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def ratios_to(
     return found[[*first, *found.columns.difference(first, sort=False)]]
 
 
-def told_apart(
+def resolvable(
     pairs: pd.DataFrame, cells: pd.DataFrame, *, apart: float = START_APART_S
 ) -> pd.DataFrame:
     """Return the ratios of times that differ by more than clocks resolve.

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from connlab.drive import counting
 from connlab.study import calibration
-from connlab.study.frames import as_trials, measured_apart
+from connlab.study.frames import as_trials, untimed_lines
 
 CELL = ["model", "connections", "active"]
 TRANSFERS = ["recvfrom", "sendto", "read", "write"]
@@ -41,7 +41,7 @@ def counts(
     table = pd.DataFrame(
         [
             {name: row[name] for name in CELL} | row["per_request"]
-            for row in measured_apart(run, "why", counting.FILE, root=root, size=size)
+            for row in untimed_lines(run, "why", counting.FILE, root=root, size=size)
         ],
         columns=[*CELL, *counting.EVENTS.values(), *counting.HARDWARE.values()],
     )
@@ -163,7 +163,7 @@ def mean_of_kind(table: pd.DataFrame, spent: str) -> pd.Series:
     return (groups.transform("sum") - cost) / others.where(others > 0)
 
 
-def near(cells: pd.DataFrame, way: str) -> pd.Series:
+def within_a_tenth(cells: pd.DataFrame, way: str) -> pd.Series:
     """Mark, of the cells with a prediction, those where it is within 10 % of value."""
     told = cells.dropna(subset=[way])
     return (told[way] / told["value"] - 1).astype(float).abs() <= 0.1

@@ -101,8 +101,8 @@ def load(
         for with other parameters. Levels are those of `select`; the notes say how many
         trials were left out.
     measure : bool
-        False: the run is evaluated again, and the settings that it recorded (`taken`)
-        count in place of `only`: others may have had other defaults then.
+        False: the run is evaluated again, and its `recorded_settings` count in place of
+        `only`: others may have had other defaults then.
     warn : bool
         Whether to warn of the notes; not where the study's notebook has done so.
 
@@ -134,7 +134,7 @@ def load(
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
     if only is not None and not measure:
-        only = taken(run, study, root=root)
+        only = recorded_settings(run, study, root=root)
     if only is not None:
         only = [only] if isinstance(only, Mapping) else only
         frame = _only(frame, only, notes)
@@ -183,7 +183,9 @@ def load_manifest(run: str, *, root: str | Path = "runs") -> dict:
     return schema.read_json(schema.run_folder(run, root=root) / "manifest.json") or {}
 
 
-def taken(run: str, study: str, *, root: str | Path = "runs") -> list[dict] | None:
+def recorded_settings(
+    run: str, study: str, *, root: str | Path = "runs"
+) -> list[dict] | None:
     """Return the settings by which a study's notebook took trials; None: it took all.
 
     They are `only` of `load`, for whoever reads the same trials; ``results.json``
@@ -193,7 +195,7 @@ def taken(run: str, study: str, *, root: str | Path = "runs") -> list[dict] | No
     return (schema.read_json(path) or {}).get("settings")
 
 
-def measured_apart(
+def untimed_lines(
     run: str, study: str, file: str, *, root: str | Path, size: int | None = None
 ) -> list[dict]:
     """Return the lines of a study's file of what was measured apart from trials.

@@ -90,9 +90,9 @@ class Results(BaseModel):
     `number` is the place of the study in the paper; `numbers` are those in answer,
     findings, notes and tables; `lines` are floors and ceilings for other studies
     (`connlab.study.calibration`). `settings` are those by which trials were taken
-    (`connlab.study.frames.taken`). `commit` was the git commit in the run's manifest
-    when the study was evaluated; the paper calls results stale once the run has
-    another.
+    (`connlab.study.frames.recorded_settings`). `commit` was the git commit in the run's
+    manifest when the study was evaluated; the paper calls results stale once the run
+    has another.
     """
 
     schema_: int = Field(alias="schema")
