@@ -235,7 +235,8 @@ def picture() -> dict[str, str]:
     """Return a figure that says that it is made up, and its data, by ending."""
     rows = [(m, c, milliseconds(m, c)) for m in MODELS for c in LEVELS]
     table = pd.DataFrame(rows, columns=["model", "connections", "response_ms"])
-    text = '<text x="99" y="99" font-family="DejaVu Sans">MADE-UP NUMBERS</text>'
+    font = 'style="font-size: 8px" font-family="DejaVu Sans"'
+    text = f'<text x="99" y="99" {font}>MADE-UP NUMBERS</text>'
     size = 'width="460.8pt" height="259.2pt" viewBox="0 0 460.8 259.2"'
     svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{text}</svg>'
     return {".csv": table.to_csv(index=False), ".svg": svg}

@@ -73,6 +73,26 @@ def test_pictures_keep_their_alt_text_in_print(filtered):
     assert "<fig-x>" in code
 
 
+def test_a_picture_says_how_wide_it_must_be_to_be_read(filtered):
+    """Its smallest letters have 10 px then, whoever drew it."""
+    paths = [*made.ROOT.glob("runs/reference-*/*/figures/*.svg")]
+    paths += (made.ROOT / "paper" / "figures").glob("*.svg")
+    html = filtered("".join(f"![x]({path})\n\n" for path in paths), "html")
+    widths = re.findall(r'style="--legible: (\d+)px"', html)
+    assert len(paths) == len(widths) > 9
+    for path, width in zip(paths, map(int, widths), strict=True):
+        text = path.read_text("utf-8")
+        letters = re.findall(r'font(?:-size)?(?:: |=")([\d.]+)', text)
+        unit = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', text)[1])
+        assert width - 1 < unit * 10 / min(map(float, letters)) <= width
+
+
+def test_of_a_picture_without_letters_no_width_is_known(filtered, tmp_path):
+    (tmp_path / "x.svg").write_text('<svg viewBox="0 0 9 9"><rect/></svg>')
+    for name in ("x.svg", "none.svg"):
+        assert "--legible" not in filtered(f"![x]({tmp_path / name})\n", "html")
+
+
 def test_a_table_scrolls_in_a_box_that_a_keyboard_reaches(filtered):
     box = '<div class="table-wrap" tabindex="0" role="region" aria-label="Table: Made'
     assert box in filtered(TABLE, "html")

@@ -118,12 +118,32 @@ local function typst_image(image, alt)
   return pandoc.RawInline("typst", code .. ")")
 end
 
+-- How wide a picture must be for its smallest letters to have 10 px; parts.css makes it
+-- so, and where a phone is narrower it scrolls.
+local function legible(path)
+  local file = io.open(path)
+  local svg = file and file:read("a") or ""
+  if file then
+    file:close()
+  end
+  local width = svg:match('viewBox="%S+ %S+ ([%d.]+)')
+  local smallest
+  for size in svg:gmatch('font[-size]*[:=][ "]*([%d.]+)') do
+    smallest = math.min(smallest or math.huge, tonumber(size))
+  end
+  return width and smallest and math.ceil(tonumber(width) * 10 / smallest)
+end
+
 local function set_image(image)
   local alt = image.attributes["fig-alt"] or image.attributes.alt
   if typst then
     return typst_image(image, alt or pandoc.utils.stringify(image.caption))
   end
   image.attributes["print-width"] = nil
+  local width = html and legible(image.src)
+  if width then
+    image.attributes.style = "--legible: " .. width .. "px"
+  end
   if html and alt and not in_quarto then
     image.attributes["fig-alt"] = nil
     image.attributes.alt = alt

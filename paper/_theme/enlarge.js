@@ -14,7 +14,10 @@
     open.type = "button";
     open.className = "enlarge";
     open.title = "Enlarge";
-    image.replaceWith(open);
+    const pane = document.createElement("div");
+    pane.className = "pane";
+    image.replaceWith(pane);
+    pane.append(open);
     open.append(image);
     open.addEventListener("click", () => enlarge(image));
   }
@@ -22,7 +25,25 @@
     if (!sheet.contains(e.target)) dialog.close();
   });
 
-  // ---- what scrolls sideways can be reached with the keyboard -----------------------
+  // ---- what scrolls sideways fades where it goes on, and a keyboard reaches it ------
+  const watch = (box, name) => {
+    const look = () => {
+      const hidden = box.scrollWidth - box.clientWidth;
+      box.classList.toggle("more", hidden - box.scrollLeft > 4);
+      const said = { tabindex: "0", role: "region", "aria-label": name };
+      for (const key of name ? Object.keys(said) : []) {
+        if (hidden > 0) box.setAttribute(key, said[key]);
+        else box.removeAttribute(key);
+      }
+    };
+    box.addEventListener("scroll", look, { passive: true });
+    new ResizeObserver(look).observe(box);
+  };
+  for (const pane of document.querySelectorAll("figure .pane")) {
+    const caption = pane.closest("figure").textContent.trim();
+    watch(pane, caption.match(/^Figure\s\d+/)?.[0] ?? "Figure");
+  }
+  for (const table of document.querySelectorAll(".table-wrap")) watch(table);
   for (const block of document.querySelectorAll("pre")) {
     if (block.scrollWidth > block.clientWidth) block.tabIndex = 0;
   }
