@@ -1,5 +1,6 @@
 """Models explained by their own headers."""
 
+import publish_made as made
 import pytest
 from conftest import ROOT
 
@@ -89,6 +90,16 @@ def test_print_has_a_cell_for_each_model(tmp_path):
     print_ = models.write(rows, tmp_path / "paper", {}).read_text().split("#models(")[1]
     code = [line for line in print_.splitlines() if line in ("[", "],", ")")]
     assert code == ["[", "],"] * 3 + [")"]
+
+
+@pytest.mark.parametrize("to", ["html", "typst"])
+def test_page_and_print_have_each_model_once(to, tmp_path):
+    """Print's cells stood below the page's headings, and so twice on the page."""
+    rows = [{"name": n, "family": "threads", "label": n} for n in ("a1", "b2")]
+    text = models.write(rows, tmp_path / "paper", {}).read_text()
+    lua = made.ROOT / "paper" / "_theme" / "embedded.lua"
+    set_ = made.pandoc(text, "--from=markdown", f"--to={to}", f"--lua-filter={lua}")
+    assert set_.count("draws no arrow") == len(rows)
 
 
 LABELS = (
