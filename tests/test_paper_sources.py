@@ -55,6 +55,19 @@ def test_every_number_stands_in_a_sentence_that_can_do_without_it():
     assert {name: count for name, count in bare.items() if count} == {}
 
 
+def test_no_span_begins_with_a_space():
+    """Pandoc drops it, and the word before the span would touch the one in it."""
+    texts = {
+        p.name: re.sub(r"(?s)^```.*?^```", "", p.read_text("utf-8"), flags=re.M)
+        for p in sources.hand_written(PAPER)
+    }
+    found = {
+        name: re.findall(r"\S*\[\s[^\[\]]*\]\{[^}]*\}", text)
+        for name, text in texts.items()
+    }
+    assert {name: spans for name, spans in found.items() if spans} == {}
+
+
 COUNT_AS_SUBJECT = re.compile(r"\[\]\{\.number \.short[^{}]*\}\s+(?:are|were|have)\b")
 
 
