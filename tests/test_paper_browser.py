@@ -139,6 +139,38 @@ def test_captions_stand_above_their_tables_on_a_phone(phone):
         assert caption["width"] > 330
 
 
+CARDS = ".cards table"
+
+
+@WIDTHS
+def test_the_guide_is_cards_on_a_phone(open_at, width):
+    browser = open_at(width)
+    script = """const t = document.querySelector(arguments[0]);
+        const cells = [...t.querySelectorAll("tbody tr:first-child td")];
+        return [cells.map(c => [c.getBoundingClientRect().left,
+            getComputedStyle(c, "::before").content]), t.parentElement.scrollWidth
+            - t.parentElement.clientWidth, t.caption.getBoundingClientRect().bottom
+            <= cells[0].getBoundingClientRect().top]"""
+    cells, hidden, caption_above = browser.execute_script(script, CARDS)
+    assert hidden <= 0
+    assert caption_above
+    first, *others = cells
+    phone = width < 600
+    shown = [name for left, name in others if left]
+    assert shown
+    assert all(("attr" in name or name != "none") == phone for name in shown)
+    assert ({left for left, _ in cells if left} == {first[0]}) == phone
+
+
+def test_a_table_of_two_columns_fits_a_phone(phone):
+    script = """return [...document.querySelectorAll(".table-wrap")]
+        .filter(box => box.querySelector("tr").cells.length < 3)
+        .map(box => box.scrollWidth - box.clientWidth)"""
+    hidden = phone.execute_script(script)
+    assert hidden
+    assert max(hidden) <= 0
+
+
 def test_every_picture_is_shown(desktop):
     script = "return [...document.images].map(i => i.naturalWidth)"
     widths = desktop.execute_script(script)

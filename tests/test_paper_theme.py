@@ -93,6 +93,18 @@ def test_of_a_picture_without_letters_no_width_is_known(filtered, tmp_path):
         assert "--legible" not in filtered(f"![x]({tmp_path / name})\n", "html")
 
 
+def test_cells_of_cards_name_their_columns_and_stay_cells(filtered):
+    """What a phone shows as blocks is a table to a screen reader by its roles."""
+    text = "::: {.cards}\n| a | b |\n|---|---|\n| 1 | — |\n\n: Made up.\n:::\n"
+    html = filtered(text, "html")
+    for role, count in (("table", 1), ("rowgroup", 2), ("row", 2), ("cell", 2)):
+        assert html.count(f'role="{role}"') == count
+    assert html.count('role="columnheader"') == 2
+    assert re.search(r'<td role="cell" data-label="a">1</td>', html)
+    assert re.search(r'<td class="none" role="cell" data-label="b">', html)
+    assert "cards" not in filtered(text, "typst")
+
+
 def test_a_table_scrolls_in_a_box_that_a_keyboard_reaches(filtered):
     box = '<div class="table-wrap" tabindex="0" role="region" aria-label="Table: Made'
     assert box in filtered(TABLE, "html")

@@ -141,7 +141,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     filled = [i for i in range(1, len(heads)) if any(row[i] != "—" for row in rows)]
     shown = [0, *filled]
     unlike = " Not compared is what was not measured as its baseline was."
-    return md.table(
+    text = md.table(
         [heads[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
         caption="What to use when: designs against `epoll`, or against the baseline "
@@ -155,6 +155,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
         widths=[_SHARES[i] for i in shown],
         align="l" * len(shown),
     )
+    return f"::: {{.cards}}\n{text}:::\n"
 
 
 _SHARES = (30, 26, 20, 24, 34, 14, 14)

@@ -89,7 +89,44 @@ local function narrow(div)
   }).content
 end
 
+-- A table that is cards on a phone (parts.css): each cell names its column. As blocks they
+-- are cells to a screen reader by their roles only.
+local function mark(parts, role, change)
+  for i, part in ipairs(parts) do
+    part.attr.attributes.role = role
+    if change then
+      change(part, i)
+    end
+  end
+  return parts
+end
+
+local function as_cards(element)
+  local heads = {}
+  element.attributes.role = "table"
+  mark({ element.head }, "rowgroup")
+  mark(element.head.rows, "row", function(row)
+    mark(row.cells, "columnheader", function(cell, i)
+      heads[i] = pandoc.utils.stringify(cell.contents)
+    end)
+  end)
+  mark(element.bodies, "rowgroup", function(body)
+    mark(body.body, "row", function(row)
+      mark(row.cells, "cell", function(cell, i)
+        cell.attr.attributes["data-label"] = heads[i]
+        if pandoc.utils.stringify(cell.contents) == "—" then
+          cell.attr.classes:insert("none")
+        end
+      end)
+    end)
+  end)
+  return element
+end
+
 local function set_div(div)
+  if div.classes:includes("cards") then
+    return html and div:walk({ Table = as_cards }) or div.content
+  end
   if div.classes:includes("narrow") then
     return narrow(div)
   end
