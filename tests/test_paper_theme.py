@@ -105,6 +105,16 @@ def test_cells_of_cards_name_their_columns_and_stay_cells(filtered):
     assert "cards" not in filtered(text, "typst")
 
 
+def test_a_number_and_its_unit_stand_on_one_line_of_the_page(filtered):
+    text = "At 70 % of ±5\n%, in [1 to 3 s]{.x} (4 µs); 3 servers, a % b\n"
+    html = filtered(text, "html")
+    for kept in ("70\xa0%", "±5\xa0%,", "3\xa0s<", "4\xa0µs)"):
+        assert kept in html
+    assert html.count("\xa0") == 4
+    assert "70 %" in filtered(text, "typst").replace("\\", "")
+    assert "\xa0" not in filtered("| a |\n|---|\n| 70 % |\n", "html")
+
+
 def test_a_table_scrolls_in_a_box_that_a_keyboard_reaches(filtered):
     box = '<div class="table-wrap" tabindex="0" role="region" aria-label="Table: Made'
     assert box in filtered(TABLE, "html")

@@ -141,6 +141,31 @@ local function set_div(div)
   end
 end
 
+-- ---- units ---------------------------------------------------------------------------
+
+local units = {}
+for unit in ("% s ms µs ns bytes KiB MiB GiB"):gmatch("%S+") do
+  units[unit] = true
+end
+
+-- On a phone many a line would end between a number and its unit. In a table it may:
+-- columns stay narrow.
+local function leave(element)
+  return element, false
+end
+
+local function keep_units(inlines)
+  for i = 2, #inlines - 1 do
+    local number, space, unit = inlines[i - 1], inlines[i], inlines[i + 1]
+    local blank = space.t == "Space" or space.t == "SoftBreak"
+    local of_number = blank and number.t == "Str" and number.text:match("%d$")
+    if of_number and unit.t == "Str" and units[unit.text:match("^(.-)[%.,;:%)%]]*$")] then
+      inlines[i] = pandoc.Str("\u{a0}")
+    end
+  end
+  return inlines
+end
+
 -- ---- pictures ------------------------------------------------------------------------
 
 -- pandoc's writer drops alt text. The embedded renderer compiles from another folder
@@ -232,4 +257,5 @@ end
 
 return {
   { Div = set_div, Image = set_image, Table = set_table, RawBlock = set_raw },
+  { traverse = "topdown", Table = leave, Inlines = html and keep_units or nil },
 }
