@@ -3,6 +3,7 @@
 import dataclasses
 import errno
 import gzip
+import itertools
 import json
 import os
 import re
@@ -312,7 +313,22 @@ def undisturbed(monkeypatch):
     monkeypatch.setattr(gates, "judge", lambda trial: {})
 
 
-@pytest.mark.usefixtures("undisturbed")
+@pytest.fixture
+def rates_that_differ(monkeypatch):
+    """Let each trial tell one percent more requests per second than the one before."""
+    run, told = sweeps.trials.run, itertools.count()
+
+    def trial(*arguments, **options):
+        outcome = run(*arguments, **options)
+        rps = 1000 * 1.01 ** next(told)
+        window = {**outcome.client.window, "throughput_rps": rps}
+        client = outcome.client.model_copy(update={"window": window})
+        return dataclasses.replace(outcome, client=client)
+
+    monkeypatch.setattr(sweeps.trials, "run", trial)
+
+
+@pytest.mark.usefixtures("undisturbed", "rates_that_differ")
 def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     """No interval is as narrow as a millionth, so all the trials are used."""
     report = sweep(tmp_path, trials=2, max_trials=3, targets={"throughput_rps": 1e-6})
