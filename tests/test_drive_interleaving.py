@@ -3,6 +3,7 @@
 import contextlib
 from collections import Counter
 from types import SimpleNamespace
+from unittest.mock import ANY
 
 import drive_fakes
 import pytest
@@ -11,6 +12,7 @@ from drive_fakes import manifest, measure, rows
 from connlab import drive, schema
 from connlab.drive import (
     capacity,
+    flags,
     gates,
     grid,
     interleaving,
@@ -221,6 +223,28 @@ def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
     before = capacity.local_room().connections
     monkeypatch.setattr(machine, "limits", lambda: lowered)
     assert capacity.local_room().connections == 4 * (300 - 64) < before
+
+
+def test_a_pair_that_a_client_cannot_hold_is_refused_before_it_starts(
+    tmp_path, monkeypatch
+):
+    """The client would refuse processes that nobody had asked for, by its own name."""
+    each = 5
+    hard = flags.OWN_DESCRIPTORS + each
+    lowered = machine.limits() | {"descriptors": {"soft": hard, "hard": hard}}
+    monkeypatch.setattr(machine, "limits", lambda: lowered)
+    monkeypatch.setattr(flags, "PROCESSES_MOST", 1)
+    options = {"models": ["good", "busy"], "baseline": {"model": "good"}}
+    options["fixed"] = {"connections": 3}
+    report = drive_fakes.sweep(tmp_path, beside="model", **options)
+    assert (report.unavailable, report.failed - report.unavailable) == (1, 0)
+    failures = {row["factors"]["model"]: row["failure"] for row in rows(tmp_path)}
+    assert failures == {"good": None, "busy": ANY}
+    told = "connections: 3, beside 3 to the baseline; allowed here: 1 to 5 together (1 "
+    assert failures["busy"]["reason"].startswith(told)
+    assert failures["busy"]["kind"] == "unavailable"
+    alone = drive_fakes.sweep(tmp_path, run="alone", **options)
+    assert alone.unavailable == 0
 
 
 def test_a_server_that_is_added_later_brings_the_baseline_along():

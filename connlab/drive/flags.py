@@ -111,14 +111,22 @@ def completed(
     return {**factors, **{k: v for k, v in needed.items() if factors.get(k) is None}}
 
 
-def unheld(factors: Mapping[str, Any], descriptors: int | None) -> str | None:
-    """Return why a client has no processes for its connections; None: it has."""
+def unheld(
+    factors: Mapping[str, Any], descriptors: int | None, *, beside: int = 0
+) -> str | None:
+    """Return why a client has no processes for its connections; None: it has.
+
+    `beside` are those that it has to the baseline as well, in turns.
+    """
     connections = factors.get("connections") or 1
     most = PROCESSES_MOST * _each(descriptors)
-    if connections <= most or factors.get("client_processes") is not None:
+    given = factors.get("client_processes") is not None
+    if connections + beside <= most or given:
         return None
+    others = f", beside {beside} to the baseline" if beside else ""
     return (
-        f"connections: {connections}; allowed here: 1 to {most} ({PROCESSES_MOST} "
+        f"connections: {connections}{others}; allowed here: 1 to {most}"
+        f"{' together' if beside else ''} ({PROCESSES_MOST} "
         f"client processes, which may have {descriptors} descriptors each)"
     )
 

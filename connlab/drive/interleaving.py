@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from connlab import schema
-from connlab.drive import capacity, gates, grid, samples, trials, turns
+from connlab.drive import capacity, flags, gates, grid, samples, trials, turns
 from connlab.drive.host import Host
 
 if TYPE_CHECKING:
@@ -131,6 +131,24 @@ def sets(
         for (trial, _), members in together.items()
         if len(members) > 1
     )
+
+
+def unheld(
+    sets: Sequence[Set], cells: Sequence[Mapping[str, Any]], descriptors: int | None
+) -> dict[int, str]:
+    """Return which cells a client cannot hold beside their baselines, and why not.
+
+    Trials are divided down to such pairs, and the programs would have been started.
+    """
+    pairs = {n: s.baseline for s in sets for n in s.members if s.baseline is not None}
+    reasons = {
+        n: flags.unheld(
+            cells[n], descriptors, beside=cells[baseline].get("connections") or 1
+        )
+        for n, baseline in pairs.items()
+        if n != baseline
+    }
+    return {n: reason for n, reason in reasons.items() if reason}
 
 
 def sharing(sets: Sequence[Set]) -> tuple[tuple[int, ...], ...]:

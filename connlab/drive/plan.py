@@ -66,6 +66,7 @@ class SweepPlan:
     mixed: bool
     beside: tuple[str, ...]
     sets: tuple[interleaving.Set, ...]
+    unheld: Mapping[int, str]
     location: Location
 
     def key(self, cell: int, repeat: int, *, carried_by: str | None = None) -> str:
@@ -88,7 +89,7 @@ class SweepPlan:
         model = self.models[self.cells[cell]["model"]]
         if not model.available:
             return model.reason or ""
-        return self.location.lacks(self.cells[cell], model)
+        return self.unheld.get(cell) or self.location.lacks(self.cells[cell], model)
 
     def binaries_of(self, model: schema.Model) -> dict[str, str]:
         """Return the hashes of the programs that a trial of this server runs."""
@@ -151,16 +152,13 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     programs = args.programs or built()
     baseline = None if args.baseline is None else grid.with_models(args.baseline)
     models = _checked_models(cells, programs, location, baseline=baseline)
-    sets = interleaving.sets(
-        cells,
-        models,
-        beside=beside,
-        baseline=baseline,
-        unavailable=[
-            n for n, c in enumerate(cells) if location.lacks(c, models[c["model"]])
-        ],
-        tasks=location.tasks(),
-    )
+    lacking = [n for n, c in enumerate(cells) if location.lacks(c, models[c["model"]])]
+    together = {"beside": beside, "baseline": baseline, "tasks": location.tasks()}
+    sets = interleaving.sets(cells, models, unavailable=lacking, **together)
+    unheld = interleaving.unheld(sets, cells, location.descriptors())
+    if unheld:
+        lacking += unheld
+        sets = interleaving.sets(cells, models, unavailable=lacking, **together)
     for count, shared in {(cell.get("cores"), cell.get("together")) for cell in cells}:
         location.cores({"cores": count, "together": shared})
     if not location.remote:
@@ -204,6 +202,7 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         mixed=args.mixed,
         beside=beside,
         sets=sets,
+        unheld=unheld,
         location=location,
     )
 
