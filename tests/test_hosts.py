@@ -31,6 +31,7 @@ from connlab.hosts import (
     checking,
     clock,
     group,
+    lab,
     remote,
     roster,
 )
@@ -563,3 +564,18 @@ def test_timelines_add_up():
     assert [row["requests"] for row in rows] == ["5", "3"]
     assert [row["max_response_ns"] for row in rows] == ["900", "10"]
     assert rows[0]["active"] == "5"
+
+
+def test_no_lab_is_made_where_a_namespace_cannot_be_entered(monkeypatch):
+    """As in a chroot whose root is no mount point; study 14 is not measured then."""
+    asked = []
+
+    def ip(*words, check=True):
+        asked.append(words)
+        entered = "-n" in words
+        return SimpleNamespace(returncode=entered, stderr="mount: no" * entered)
+
+    monkeypatch.setattr(lab.shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(lab, "_ip", ip)
+    assert lab.missing() == "network namespaces cannot be entered: mount: no"
+    assert [words[:2] for words in asked[-2:]] == [("link", "del"), ("netns", "del")]

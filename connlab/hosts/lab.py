@@ -38,9 +38,13 @@ def missing() -> str | None:
     done = _ip("netns", "add", name, check=False)
     if done.returncode:
         return f"network namespaces cannot be made: {done.stderr.strip()}"
+    # enters it, which a chroot whose root is no mount point refuses
+    lo = _ip("-n", name, "link", "set", "lo", "up", check=False)
     bridge = _ip("link", "add", name, "type", "bridge", check=False)
     _ip("link", "del", name, check=False)
     _ip("netns", "del", name, check=False)
+    if lo.returncode:
+        return f"network namespaces cannot be entered: {lo.stderr.strip()}"
     return bridge.stderr.strip() if bridge.returncode else None
 
 
