@@ -329,6 +329,20 @@ def test_windows_of_trials_that_do_not_differ_may_all_be_of_one(report):
     assert table["rows"][0][-1] == "all in one trial"
 
 
+def test_trials_of_one_window_each_give_no_table_of_variances(report):
+    """As on a busy machine, where other programs disturbed the other turns."""
+    inside = pd.DataFrame({"key": list("ab"), "throughput_rps": [1.0, 3.0]})
+    good = pd.DataFrame({"throughput_rps": [2.0, 2.1], "window_s": 1.0, "seconds": 2.0})
+    rules.execute(
+        *("00-the-machine", "cell-47"),
+        **{"inside": inside, "good": good, "report": report},
+        variance_components=repeating.variance_components,
+        recommended_repetitions=repeating.recommended_repetitions,
+        trials_needed=repeating.trials_needed,
+    )
+    assert json.loads(report.write().read_text())["tables"] == []
+
+
 def test_no_load_is_asked_for_where_no_capacity_is_known():
     nothing = {"models": [], "kinds": {}, "asked": {}, "beyond": [], "budget": None}
     drive, capacity = Mock(), pd.Series([], dtype=float)

@@ -65,6 +65,13 @@ def test_unequal_counts_enter_by_their_harmonic_mean():
     assert v.counts["window"] == pytest.approx(st.hmean([6, 6, 6, 3]))
 
 
+def test_one_window_a_trial_tells_nothing_of_windows():
+    with pytest.raises(ValueError, match="one window in each trial; allowed: 2"):
+        components(_nested(sizes=(1, 4, 1)), "trial")
+    with pytest.raises(ValueError, match="one trial in all; allowed: 2"):
+        components(_nested(sizes=(1, 1, 4)), "trial")
+
+
 def windows(variances, costs):
     """Return how many windows a trial should have."""
     v = repeating.VarianceComponents(100, ("window", "trial"), variances, {})

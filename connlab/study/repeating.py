@@ -58,6 +58,9 @@ def variance_components(
     innermost : str
         What a row is called: "window".
 
+    Raises ValueError where no unit of a level stands beside another one: how much
+    that level scatters cannot be told then.
+
     References
     ----------
     Kalibera & Jones, Rigorous benchmarking in reasonable time, ISMM 2013.
@@ -71,7 +74,11 @@ def variance_components(
     for depth, name in enumerate(names):
         above = keys[: len(keys) - depth]
         grouped = units.groupby(above) if above else units.groupby(lambda _: 0)
-        counts[name] = float(st.hmean(grouped.count()))
+        counted = grouped.count()
+        if counted.max() < 2:
+            where = f"each {above[-1].name}" if above else "all"
+            raise ValueError(f"one {name} in {where}; allowed: 2 or more in one")
+        counts[name] = float(st.hmean(counted))
         spread[name] = float(grouped.var(ddof=1).mean())
         units = grouped.mean()
         keys = [units.index.get_level_values(i) for i in range(len(above))]
