@@ -11,7 +11,6 @@ CAP_PERFMON) are needed; `missing` says what is not there.
 
 import contextlib
 import functools
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,8 +53,8 @@ ATTEMPTS = 3
 
 def missing() -> str | None:
     """Return why events cannot be counted here; None: they can."""
-    if shutil.which("perf") is None:
-        return "perf is not installed (Debian: linux-perf)"
+    if lack := untimed.perf_missing():
+        return lack
     if not _countable("raw_syscalls:sys_enter"):
         return "perf may not read tracepoints here (kernel.perf_event_paranoid)"
     return None

@@ -14,7 +14,6 @@ library are compiled with frame pointers.
 """
 
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -47,8 +46,8 @@ _CLOCK = ("-F", str(HERTZ), "-e")
 
 def missing() -> str | None:
     """Return why the kernel cannot be sampled here; None: it can."""
-    if shutil.which("perf") is None:
-        return "perf is not installed (Debian: linux-perf)"
+    if lack := untimed.perf_missing():
+        return lack
     with tempfile.TemporaryDirectory(prefix="connlab-perf-") as folder:
         # of the kernel alone: perf falls back to user space where it may not see both
         argv = [*_RECORD, *_CLOCK, "cpu-clock:k", "-o", f"{folder}/data", "--", "true"]

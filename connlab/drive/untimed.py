@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,20 @@ from connlab.drive.running import running, visit
 
 #: until a server listens, and until a client's report is there
 READY_S, _REPORT_S = 30.0, 120.0
+
+
+def perf_missing() -> str | None:
+    """Return why perf does not run here; None: it does, whatever it may count.
+
+    Ubuntu's is a script that looks for the perf of the kernel that runs, and fails
+    where that has none.
+    """
+    package = f"Debian: linux-perf, Ubuntu: linux-tools-{platform.release()}"
+    if shutil.which("perf") is None:
+        return f"perf is not installed ({package})"
+    if programs.finished(["perf", "--version"], timeout_s=READY_S).returncode:
+        return f"perf does not run with this kernel ({package})"
+    return None
 
 
 def measure(
