@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -66,7 +67,9 @@ def supplement(page):
 def browser():
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     driver = shutil.which("chromedriver")
-    if not chromium or not driver:
+    # Ubuntu's driver is a script that fails without the snap of the browser
+    runs = driver and subprocess.run([driver, "--version"], check=False)
+    if not chromium or not runs or runs.returncode:
         pytest.skip("chromium and chromedriver are not both installed")
     options = webdriver.ChromeOptions()
     options.binary_location = chromium

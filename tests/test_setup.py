@@ -276,6 +276,32 @@ def test_missing_system_package_costs_one_line(place: Path) -> None:
     assert "guestbook" in lines[0]
 
 
+@pytest.mark.parametrize(
+    ("system", "package"),
+    [
+        ("ID=debian", "linux-perf"),
+        ("ID=ubuntu\nID_LIKE=debian", "linux-tools-6.8.0-1-generic"),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"', "linux-tools-6.8.0-1-generic"),
+    ],
+)
+def test_perf_is_of_the_kernel_that_runs_and_has_to_run(place, system, package):
+    """Ubuntu's perf is a script that fails where the kernel's own is not there."""
+    finished_venv(place)
+    script, release = place / "tools/setup.sh", place / "os-release"
+    release.write_text(f"{system}\n")
+    script.write_text(script.read_text().replace("/etc/os-release", str(release)))
+    path = path_with(place / "bin", *PLAIN, *COMPILER)
+    fake(place / "bin", "perf", "echo perf not found >&2; exit 2")
+    fake(place / "bin", "uname", "echo 6.8.0-1-generic")
+    done = set_up(place, PATH=path)
+    (line,) = [ln for ln in done.stderr.splitlines() if "system calls per" in ln]
+    assert f"apt install {package})" in line
+    fake(place / "bin", "perf", "echo perf version 6.8.12")
+    done = set_up(place, PATH=path)
+    assert done.returncode == 0
+    assert "perf" not in done.stderr + done.stdout
+
+
 def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
     finished_venv(place)
     path = path_with(place / "bin", *PLAIN, *COMPILER, "env")

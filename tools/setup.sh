@@ -41,14 +41,25 @@ fuzzes() {  # clang brings its run-time only as a recommended package
 		clang -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null
 }
 
+browser() { have chromium || have google-chrome; }
+
+perf_package() {  # Ubuntu's perf is a script; the program is of the running kernel
+	if grep -qsE '^ID(_LIKE)?=.*ubuntu' /etc/os-release; then
+		echo "linux-tools-$(uname -r)"
+	else
+		echo linux-perf
+	fi
+}
+
 # Each line: is it there? | the Debian package | what goes missing without it
 needs_run() {
-	cat <<-'END'
+	cat <<-END
 	compiles '#include <stdio.h>'|gcc libc6-dev|servers and client: nothing works
 	have make|make|servers and client: nothing works
 	compiles '#include <liburing.h>'|liburing-dev|the io_uring models
 	have redis-server|redis-server|the guestbook, which asks Redis
-	have perf|linux-perf|system calls per request, of study 12
+	have ip|iproute2|hosts of network namespaces, of study 14
+	perf --version >/dev/null 2>&1|$(perf_package)|system calls per request, of study 12
 	END
 }
 
@@ -56,8 +67,8 @@ needs_test() {
 	cat <<-'END'
 	fuzzes|clang libclang-rt-dev|fuzz tests
 	have valgrind|valgrind|leak tests
-	have chromium|chromium|tests of the page in a browser
-	have chromedriver|chromium-driver|tests of the page in a browser
+	browser|chromium|tests of the page in a browser (Ubuntu: snap install chromium)
+	chromedriver --version >/dev/null 2>&1|chromium-driver|tests of the page in a browser
 	have pdftotext|poppler-utils|tests of the PDF
 	have curl|curl|a stranger's client
 	have wrk|wrk|a stranger's client
