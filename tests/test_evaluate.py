@@ -171,18 +171,14 @@ def test_ctrl_c_ends_its_workers(under_way):
 
 def test_a_worker_that_outlives_its_signals_is_killed(monkeypatch):
     """As one that waited for a lock of a worker that had died; all waited for it."""
-    context = multiprocessing.get_context("fork")
-    ready = context.Event()
-
-    def hold_out():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        ready.set()
-        time.sleep(60)
-
+    spawn = multiprocessing.get_context("spawn")  # fork() is refused beside threads
     monkeypatch.setattr(evaluate, "_GRACE_S", 0.2)
-    worker = context.Process(target=hold_out)
-    worker.start()
-    assert ready.wait(20)
+    worker = spawn.Process(target=time.sleep, args=(60,))
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the worker inherits it
+    try:
+        worker.start()
+    finally:
+        signal.signal(signal.SIGTERM, before)
     evaluate._end_workers()
     worker.join(20)
     assert worker.exitcode == -signal.SIGKILL
