@@ -137,6 +137,37 @@ def test_flags_are_recorded_and_their_change_recompiles(tree: Path) -> None:
     assert "-O0" in again["cflags"]
 
 
+FRAME = """
+#include <sys/resource.h>
+static long faults(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_minflt;
+}
+__attribute__((noinline)) static int enter(void)
+{
+    volatile char room[1 << 20];
+    room[0] = 1;
+    return room[0];
+}
+int main(void)
+{
+    long before = faults();
+    enter();
+    return faults() - before > 16;
+}
+"""
+
+
+def test_a_stack_takes_only_the_pages_that_are_used(tree: Path) -> None:
+    """With Ubuntu's default, too; else a thread per connection costs its buffers."""
+    (tree / "src_c/client/client.c").write_text(FRAME)
+    done = call("make", "build", "CC=gcc -fstack-clash-protection", cwd=tree)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([tree / "build/client"], check=False).returncode == 0
+
+
 def test_warning_is_an_error_in_ci_only(tree: Path) -> None:
     (tree / "src_c/models/two.c").write_text("int two(void) { return 2; }\n")
     assert call("make", "build", cwd=tree).returncode == 0
