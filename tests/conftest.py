@@ -41,6 +41,9 @@ KINDS = ("plain", "timed", "sweeps", "serial")
 
 _lane: Path | None = None
 
+#: keeps later kinds waiting for the test that this process runs, or runs next
+_wish = contextlib.ExitStack()
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Agree on the lock's files before workers start; they inherit the name.
@@ -58,8 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove the lock's files when the session that made them ends."""
     if _lane and _lane.name.endswith(f"-{os.getpid()}"):
-        for name in ("door", "build", *KINDS):
-            _lane.with_suffix(f".{name}").unlink(missing_ok=True)
+        for file in _lane.parent.glob(f"{_lane.name}.*"):
+            file.unlink(missing_ok=True)
 
 
 def kind_of(item: pytest.Item) -> str:
@@ -75,13 +78,43 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A fixture of a module takes seconds: a set paper, a browser, a sweep of all models.
     One process makes it, and runs all that want it; nor do serial tests of a file
     profit from several processes. What is made at once is a fixture of the session.
+    A test of a minute begins as early: the cores would rest while it ends alone.
     """
     for item in items:
         if kind_of(item) == "serial":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif name := shared_by_file(item):
             item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{name}"))
-    items.sort(key=lambda i: (KINDS.index(kind_of(i)), not shared_by_file(i)))
+    items.sort(key=lambda i: (KINDS.index(kind_of(i)), not takes_long(i)))
+
+
+def takes_long(item: pytest.Item) -> bool:
+    """Whether a test, or the group that it is one of, takes long."""
+    return bool(item.get_closest_marker("early") or shared_by_file(item))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Let a worker know its next test, and none of those behind it.
+
+    By itself pytest-xdist gives a worker two more, which wait until the worker is done
+    with a test of minutes while others have nothing left.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class OneAhead(LoadGroupScheduling):
+        def _reschedule(self, node: object) -> None:
+            known = self.assigned_work[node]
+            while self.workqueue and self._pending_of(known) < 2:
+                if node.shutting_down:
+                    return
+                self._assign_work_unit(node)
+            if not self.workqueue:
+                super()._reschedule(node)
+
+    return OneAhead(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -103,28 +136,82 @@ def shared_by_file(item: pytest.Item) -> str | None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Iterator[None]:
     """Admit tests of one kind at a time; outside of the time that a test is given.
 
-    Whoever wants in passes the door. It stays shut while the one in it waits for tests
-    of other kinds to end, so that nobody waits forever.
+    A kind waits until nobody wants an earlier one: if the kinds took turns, the longest
+    test of each turn would run alone. So a process says what it wants next before it
+    lets go of what it ran. Locks end with their process: nobody waits for the dead.
     """
     kind = kind_of(item)
-    with contextlib.ExitStack() as stack:
-        with _locked("door"):
-            for other in KINDS:
-                with _locked(other) if other != kind else contextlib.nullcontext():
-                    pass
-            stack.enter_context(_locked(kind, alone=kind == "serial"))
-        return (yield)
+    _wish_for(kind)
+    with _admitted(kind):
+        result = yield
+        _wish_for(kind_of(nextitem) if nextitem else None)
+        return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Let go of a test that does not come: the session was told to stop."""
+    _wish_for(None)
+
+
+def _wish_for(kind: str | None) -> None:
+    """Keep later kinds from entering until this process wishes for something else."""
+    global _wish
+    before, _wish = _wish, contextlib.ExitStack()
+    with before:
+        if kind:
+            _wish.enter_context(_locked(f"{kind}-wanted", alone=False))
 
 
 @contextlib.contextmanager
-def _locked(name: str, *, alone: bool = True) -> Iterator[None]:
+def _admitted(kind: str) -> Iterator[None]:
+    """Hold the lock of a kind for a block, once nothing speaks against it.
+
+    What is in the way is waited for outside the door, which is never shut for long.
+    """
+    while True:
+        with contextlib.ExitStack() as held:
+            with _locked("door"):
+                if not (obstacle := _in_the_way_of(kind)):
+                    held.enter_context(_locked(kind, alone=False))
+            if not obstacle:
+                yield
+                return
+        with _locked(obstacle):
+            pass
+
+
+def _in_the_way_of(kind: str) -> str | None:
+    """Return a lock that somebody holds and that tests of a kind wait for."""
+    place = KINDS.index(kind)
+    wanted = [f"{earlier}-wanted" for earlier in KINDS[:place]]
+    running = KINDS[place if kind == "serial" else place + 1 :]
+    return next((name for name in (*wanted, *running) if not _is_free(name)), None)
+
+
+def _is_free(name: str) -> bool:
+    """Whether nobody holds the lock of a name."""
+    try:
+        with _locked(name, flags=fcntl.LOCK_NB):
+            return True
+    except BlockingIOError:
+        return False
+
+
+@contextlib.contextmanager
+def _locked(name: str, *, alone: bool = True, flags: int = 0) -> Iterator[None]:
     """Hold the lock of a name for a block, waiting for it; shared, if not alone."""
     with _lane.with_suffix(f".{name}").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-        yield
+        fcntl.flock(file, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | flags)
+        try:
+            yield
+        finally:  # also where a process forked from this one keeps the file open
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def make(*words: str) -> None:

@@ -48,7 +48,7 @@ def clone(tmp_path, build_dir) -> Path:
 @pytest.mark.sweeps
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "exercise", PARTS, ids=lambda exercise: exercise.split("\n")[0][:30]
+    "exercise", PARTS[::-1], ids=lambda exercise: exercise.split("\n")[0][:30]
 )
 def test_its_commands_run_and_make_the_figure(exercise, clone):
     figures = re.findall(r"^Figure: `([^`]+)`$", exercise, re.MULTILINE)

@@ -100,6 +100,7 @@ def test_one_at_a_time_is_right_and_told():
 
 
 @pytest.mark.long
+@pytest.mark.early
 def test_who_answers_slowly_is_right_and_not_asked_for_minutes():
     verdict, judgement = judged("tardy")
     assert verdict.right, verdict.wrong

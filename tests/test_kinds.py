@@ -1,0 +1,64 @@
+"""Which tests may run beside which: the locks of conftest.py, asked by threads."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import conftest
+import pytest
+
+
+@pytest.fixture
+def lane(tmp_path: Path) -> Iterator[None]:
+    """Locks that nobody else asks for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conftest, "_lane", tmp_path / "lane")
+        yield
+
+
+def entering(kind: str) -> tuple[threading.Thread, threading.Event, threading.Event]:
+    """Want in as a test of a kind; return what says that it is in, and ends it."""
+    inside, end = threading.Event(), threading.Event()
+
+    def test() -> None:
+        with conftest._admitted(kind):
+            inside.set()
+            end.wait(20)
+
+    thread = threading.Thread(target=test)
+    thread.start()
+    return thread, inside, end
+
+
+@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("beside", conftest.KINDS)
+def test_a_kind_runs_beside_its_like_only_and_the_last_beside_nobody(
+    lane, beside, kind
+):
+    with conftest._locked(beside, alone=False):
+        obstacle = conftest._in_the_way_of(kind)
+    earlier = conftest.KINDS.index(beside) < conftest.KINDS.index(kind)
+    free = earlier or kind == beside != "serial"
+    assert obstacle == (None if free else beside)
+
+
+@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("wanted", conftest.KINDS)
+def test_a_kind_that_is_wanted_keeps_later_ones_out(lane, wanted, kind):
+    with conftest._locked(f"{wanted}-wanted", alone=False):
+        obstacle = conftest._in_the_way_of(kind)
+    earlier = conftest.KINDS.index(wanted) < conftest.KINDS.index(kind)
+    assert obstacle == (f"{wanted}-wanted" if earlier else None)
+
+
+def test_who_waits_enters_when_the_other_has_ended(lane):
+    running, inside, end = entering("sweeps")
+    assert inside.wait(20)
+    waiting, inside_too, end_too = entering("plain")
+    assert not inside_too.wait(0.1)
+    end.set()
+    assert inside_too.wait(20)
+    end_too.set()
+    for thread in (running, waiting):
+        thread.join(20)
+    assert conftest._in_the_way_of("serial") is None
