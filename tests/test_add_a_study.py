@@ -73,7 +73,7 @@ def test_profile_smoke_has_time_for_it(tree, monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
 def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
     connlab_in(tree, "notebook", "20", "--run", "t", "--profile", "smoke", *ANY)
