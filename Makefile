@@ -15,6 +15,7 @@ comma   := ,
 CONDA_OURS := $(filter connlab,$(CONDA_DEFAULT_ENV))
 CORES := $(shell nproc 2>/dev/null || echo 1)
 SELF = $(MAKE) --no-print-directory
+JOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(CORES))
 # A misspelt variable would change nothing and go unnoticed.
 KNOWN := PROFILE RUN NB P R RENDERER HOSTS SERVER T TESTERS MARKED FUZZ_S \
 	BUILD SAN CC AR OPT WARN CFLAGS CPPFLAGS LDFLAGS URING WINSOCK_CC CI PY PYTHON
@@ -80,8 +81,8 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive contribute \
-	doctor judge runtimes bench lab lab-down test test-long test-c test-py fuzz lint format \
-	format-c lock clean FORCE
+	doctor judge runtimes bench lab lab-down test test-long test-c test-py rewritten \
+	fuzz lint format format-c lock clean FORCE
 
 help:  ## print this list
 	@echo 'connlab: measure connection handling models, print the paper.'
@@ -95,7 +96,7 @@ paper: setup  ## everything from nothing: build, studies, HTML and PDF
 		$(RENDERER:%=--renderer %) $(HOSTS:%=--hosts %)
 
 test: setup-test  ## set up, build, run the short tests
-	@$(SELF) build && $(SELF) test-c && $(SELF) test-py
+	@$(SELF) build && $(SELF) $(JOBS) test-c rewritten && $(SELF) test-py
 
 test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
 	@$(SELF) build && $(SELF) -j$(CORES) fuzz && \
@@ -109,7 +110,7 @@ setup-test:
 	@sh tools/setup.sh test
 
 build:  ## compile the programs of src_c and its lessons
-	@$(SELF) $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(CORES)) programs
+	@$(SELF) $(JOBS) programs
 
 programs: $(programs) $(lessons) $(BUILD)/flags.json
 
@@ -160,10 +161,14 @@ test-c: $(server_tests) $(client_tests)
 # Python compiles, also where the environment forbids it to keep that.
 TESTERS ?= 6
 MARKED  ?= not long
-test-py: export PYTHONDONTWRITEBYTECODE =
+test-py rewritten: export PYTHONDONTWRITEBYTECODE =
 test-py: setup-test
 	@$(PY) -m pytest -n $(TESTERS) --dist loadgroup \
 		--no-loadscope-reorder -m '$(MARKED)' $(T)
+
+# What pytest makes of asserts, before all testers of a fresh clone make it at once.
+rewritten: setup-test
+	@test -d tests/__pycache__ || $(PY) -m pytest --collect-only -q >/dev/null || :
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
 
