@@ -194,7 +194,10 @@ def test_a_program_that_a_lease_ended_is_said_so(three, monkeypatch):
     assert "lease" in outcome.failure.reason
 
 
-def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(three, hosts):
+def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(
+    three, hosts, monkeypatch
+):
+    monkeypatch.setattr(carrier, "RETURN_S", 1.0)  # it does not return by itself
     took_s = []
 
     def kill() -> None:
@@ -293,16 +296,17 @@ def test_a_certificate_of_another_authority_is_refused(three, tmp_path):
     assert len(os.listdir("/proc/self/fd")) <= before, "nobody goes on trying"
 
 
-def test_a_link_that_stays_down_is_a_reason(three, hosts):
+def test_a_link_that_stays_down_is_a_reason(three):
     later(lambda: running(three.space(2)), lambda: set_link(three, 2, "down"))
-    began = time.monotonic()
-    outcome = run(hosts, duration=20)
-    took = time.monotonic() - began
     try:
-        assert outcome.failure.kind == "host-lost"
-        assert took < 20
-        # nobody can tell this host to end its programs: its lease does
-        until(lambda: not all_running(three))
+        with carrier.Engine(roster.load(three.roster), lease_s=3.0) as engine:
+            hosts, began = sides(engine), time.monotonic()
+            outcome = run(hosts, duration=20)
+            took = time.monotonic() - began
+            assert outcome.failure.kind == "host-lost"
+            assert took < 20
+            # nobody can tell this host to end its programs: its lease does
+            until(lambda: not all_running(three))
     finally:
         set_link(three, 2, "up")
 
@@ -494,7 +498,11 @@ def test_agents_leave_the_machine_to_what_is_measured(three, engine):
     clients = HostGroup([engine.host(name) for name in ("h2", "h3")], server)
     pids = {host.name: host.facts["pid"] for host in (server, *clients.hosts)}
     open_, idle = [], []
-    for _ in range(3):
+
+    def quiet(tries: list[dict[str, float]], most: float) -> bool:
+        return all(min((t[name] for t in tries), default=1) < most for name in pids)
+
+    while len(open_) < 3 and not (quiet(open_, 0.01) and quiet(idle, 0.002)):
         used: dict[str, float] = {}
         clients.begins_s = None
 
@@ -518,9 +526,8 @@ def test_agents_leave_the_machine_to_what_is_measured(three, engine):
         open_.append(used)
         idle.append(shares(pids, now_s + 0.5, now_s + 3.5))
     print(open_, idle)
-    for name in pids:
-        assert min(used[name] for used in open_) < 0.01
-        assert min(used[name] for used in idle) < 0.002
+    assert quiet(open_, 0.01)
+    assert quiet(idle, 0.002)
 
 
 @pytest.fixture
