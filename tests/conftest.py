@@ -274,10 +274,17 @@ def shown(language: str, holding: str) -> str:
     return block
 
 
-def session_of_its_own(*words: str, environ: Mapping[str, str]) -> None:
-    """Run pytest with other settings, free of this session's; all has to pass."""
+def session_of_its_own(
+    *words: str, environ: Mapping[str, str], lane: Path | None = None
+) -> None:
+    """Run pytest with other settings, free of this session's; all has to pass.
+
+    Sessions that run at once name a lane: their tests wait for each other's kinds.
+    """
     ours = ("CONNLAB_TEST_LANE", "PYTEST_")
     kept = {k: v for k, v in environ.items() if not k.startswith(ours)}
+    if lane:
+        kept["CONNLAB_TEST_LANE"] = str(lane)
     command = [sys.executable, "-m", "pytest", "-q", *words]
     done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
