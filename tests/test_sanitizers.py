@@ -19,8 +19,8 @@ from tests.conformance.harness import ROOT
 #: as make test-py runs tests
 SPREAD = ("-n6", "--dist=loadgroup", "--no-loadscope-reorder")
 #: the same with 400 connections a round is run; five times as many show how memory
-#: grows, which sanitizers keep. Nor are 200 children killed after 40 another access.
-SHORTER = ("-k", "not (leak_nothing and 2000) and not (any_moment and 200)")
+#: grows, which sanitizers keep
+SHORTER = ("-k", "not (leak_nothing and 2000)")
 #: servers that others wrote have no sanitizer in them
 NOT_OURS = "--ignore=tests/conformance/test_runtimes.py"
 BUILDS = {"asan": "address,undefined", "tsan": "thread"}
