@@ -333,6 +333,20 @@ def test_perf_is_of_the_kernel_that_runs_and_has_to_run(place, system, package):
     assert "perf" not in done.stderr + done.stdout
 
 
+def test_a_package_that_apt_does_not_know_costs_one_call_more(place: Path) -> None:
+    """One by one the others took minutes on Ubuntu."""
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER, "env")
+    refusing = 'echo "$@" >>asked; case "$*" in *redis-server*) exit 100; esac'
+    fake(place / "bin", "apt-get", refusing)
+    fake(place / "bin", "apt-cache", '[ "$2" != redis-server ]')
+    fake(place / "bin", "id", "echo 0")
+    set_up(place, PATH=path, CONNLAB_APT="yes")
+    lines = (place / "asked").read_text().splitlines()
+    first, again = (line for line in lines if "install" in line)
+    assert again == first.replace(" redis-server", "")
+
+
 def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
     finished_venv(place)
     path = path_with(place / "bin", *PLAIN, *COMPILER, "env")

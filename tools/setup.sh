@@ -105,10 +105,18 @@ apt_install() {
 		--no-install-recommends "$@" </dev/null >/dev/null 2>&1
 }
 
-apt_get() {  # all at once; one by one when a name is not known here
+apt_known() {  # of these packages, those that this system has
+	for package in "$@"; do
+		apt-cache show "$package" >/dev/null 2>&1 && echo "$package"
+	done
+}
+
+apt_get() {  # all at once; those that are known; one by one when one is refused
 	say "apt-get install $*"
 	apt_install "$@" && return
 	as_root apt-get update -qq </dev/null >/dev/null 2>&1 || :
+	# shellcheck disable=SC2046 # a list of package names
+	set -- $(apt_known "$@")
 	apt_install "$@" && return
 	for package in "$@"; do
 		apt_install "$package" || :
