@@ -155,8 +155,7 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
             return None
         return pd.DataFrame(cases).drop_duplicates(["subject", "question"], keep="last")
     try:
-        only = frames.recorded_settings(run, name, root=root)
-        trials = frames.load(run, name, root=root, only=only, warn=False)
+        trials = frames.load(run, name, root=root, measure=False, warn=False)
     except (FileNotFoundError, frames.RunError):
         return None
     if name != calibration.STUDY:

@@ -12,7 +12,7 @@ from connlab import schema
 from connlab.figures import labels
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels, word
-from connlab.study.frames import RunError, load, recorded_settings
+from connlab.study.frames import RunError, load
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
@@ -58,8 +58,8 @@ def studies(
             continue
         try:
             name = path.parent.name
-            kept = {"accept": accept, "only": recorded_settings(run, name, root=root)}
-            trials = load(run, name, root=root, warn=False, **kept)
+            kept = {"measure": False, "warn": False}
+            trials = load(run, name, root=root, accept=accept, **kept)
         except RunError:
             continue
         models = table["against"].isin(trials["model"].dropna().unique())

@@ -101,8 +101,8 @@ def load(
         for with other parameters. Levels are those of `select`; the notes say how many
         trials were left out.
     measure : bool
-        False: the run is evaluated again, and its `recorded_settings` count in place of
-        `only`: others may have had other defaults then.
+        False: take the trials that the study's notebook took, by `recorded_settings`
+        in place of `only`: others may have had other defaults then.
     warn : bool
         Whether to warn of the notes; not where the study's notebook has done so.
 
@@ -133,7 +133,7 @@ def load(
     types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
-    if only is not None and not measure:
+    if not measure:
         only = recorded_settings(run, study, root=root)
     if only is not None:
         only = [only] if isinstance(only, Mapping) else only
@@ -188,8 +188,7 @@ def recorded_settings(
 ) -> list[dict] | None:
     """Return the settings by which a study's notebook took trials; None: it took all.
 
-    They are `only` of `load`, for whoever reads the same trials; ``results.json``
-    keeps them.
+    ``results.json`` keeps them.
     """
     path = schema.study_folder(run, study, root=root) / "results.json"
     return (schema.read_json(path) or {}).get("settings")
