@@ -15,7 +15,7 @@ from conftest import connlab, shown
 from test_paper_sources import SENTENCE
 
 from connlab import paper, profiles, publish
-from connlab.publish import checking, prepare
+from connlab.publish import checking, lacking
 
 NAME = "20-tails"
 
@@ -87,7 +87,7 @@ def test_a_study_of_this_text_ends_in_a_section_with_its_number(tree):
     zeros = 0 if decimals else len(whole) - len(whole.rstrip("0"))
     carried = 10.0 ** (zeros - len(decimals))
     assert float(number) * unit == pytest.approx(p99(tree), abs=0.51 * carried * unit)
-    assert f"{prepare.MISSING.capitalize()}: tails" not in text
+    assert f"{lacking.MISSING.capitalize()}: tails" not in text
 
 
 UNITS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -10,7 +10,14 @@ import pytest
 from publish_made import text_of, text_of_pdf
 
 from connlab import publish
-from connlab.publish import checking, numbers, prepare, renderers, rendering
+from connlab.publish import (
+    checking,
+    lacking,
+    numbers,
+    prepare,
+    renderers,
+    rendering,
+)
 
 QUARTO = pytest.mark.skipif(
     not shutil.which("quarto"), reason="quarto is not on the PATH"
@@ -205,7 +212,7 @@ def test_oddities_pass_the_checks(odd):
 
 def test_a_missing_value_and_table_are_marked_in_their_place(odd):
     text = text_of(odd)
-    assert re.search(rf"{prepare.MISSING}, see Table \d+", text)
+    assert re.search(rf"{lacking.MISSING}, see Table \d+", text)
     assert "tbl-none" in text
 
 
@@ -259,7 +266,7 @@ def test_a_missing_study_is_marked_in_its_place(tmp_path):
         made.edit(run / "manifest.json", studies={})
 
     done = set_anew(tmp_path, lose)
-    missing = prepare.MISSING.capitalize()
+    missing = lacking.MISSING.capitalize()
     assert f"{missing}: {made.STUDY}" in text_of(done)
     assert missing in text_of_pdf(done.pdf)
     assert any("response-time.svg" in line for line in done.missing)

@@ -8,7 +8,7 @@ import pytest
 import typst
 
 from connlab.publish import markdown as md
-from connlab.publish.prepare import MISSING
+from connlab.publish.lacking import MISSING
 
 THEME = made.ROOT / "paper" / "_theme"
 KINDS = ("note", "tip", "warning", "caution", "important")
@@ -293,10 +293,13 @@ NUMBER = '[]{.number of="s/m" model="a"}'
 CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
 
 
-def sentence(text, tmp_path, *, numbers=(), claims=(), references=(), stale=()):
+def sentence(
+    text, tmp_path, *, numbers=(), claims=(), references=(), stale=(), borrowed=()
+):
     """Return Markdown as the page's plain text, with these facts of a run."""
     facts = {"numbers": dict(numbers), "claims": dict(claims), "figures": {}}
     facts |= {"stale": list(stale), "references": list(references)}
+    facts |= {"borrowed": dict(borrowed)}
     (tmp_path / "_generated").mkdir(exist_ok=True)
     made.write_json(tmp_path / "_generated" / "facts.json", facts)
     words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain")
@@ -410,6 +413,23 @@ def test_a_sentence_of_a_study_that_was_measured_again_since_is_stale(tmp_path):
     facts = {"numbers": KNOWN, "claims": {"s/c": "yes"}}
     assert sentence(CLAIMED, tmp_path, **facts, stale=["s"]) == f"{PAYS} (Stale.)"
     assert sentence(CLAIMED, tmp_path, **facts, stale=["t"]) == PAYS
+
+
+@pytest.mark.parametrize(
+    "source", [{"borrowed": {"a/b.svg": "AMD EPYC"}}, {"stale": ["a/b.svg"]}]
+)
+def test_a_picture_of_other_trials_says_so_first(source, tmp_path):
+    first = "Reference on AMD EPYC; not measured here." if "borrowed" in source else ""
+    shown = sentence(PICTURE, tmp_path, **source)
+    assert f"{first or 'Stale.'} A caption." in shown
+    assert sentence(PICTURE, tmp_path) == "[A caption.]"
+
+
+def test_a_table_of_a_reference_names_it_first(tmp_path):
+    made_there = TABLE.replace("| a |", '| []{.source of="AMD EPYC"}a |')
+    shown = sentence(made_there, tmp_path)
+    assert "Reference on AMD EPYC; not measured here. Made-up tails." in shown
+    assert "Reference" not in sentence(TABLE, tmp_path)
 
 
 @pytest.mark.parametrize(

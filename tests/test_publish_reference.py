@@ -1,5 +1,6 @@
 """The reference beside a run: agreement per claim, numbers beside each other."""
 
+import json
 import re
 import shutil
 
@@ -7,7 +8,7 @@ import publish_made as made
 import pytest
 
 from connlab import publish, schema
-from connlab.publish import ledger, prepare, reference, results
+from connlab.publish import lacking, ledger, prepare, reference, results
 
 #: of each claim: the run's verdict, the reference's, and whether they agree
 CLAIMS = {
@@ -121,6 +122,43 @@ def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
     sentence, table = pieces(runs, tmp_path)
     assert sentence == "\n"
     assert "tbl-reference" in table
+
+
+@pytest.fixture
+def lost(runs, tmp_path):
+    """Return what is generated for a run that lost its study, which a reference has."""
+    shutil.rmtree(runs / made.RUN / made.STUDY)
+    made.edit(runs / made.RUN / "manifest.json", studies={})
+    run = load(runs)
+    others, paper = reference.others(run), made.copy_paper(tmp_path)
+    prepared = prepare.prepare(run, others, paper, renderer="none")
+    assert any("throughput.svg" in line for line in prepared.missing)
+    assert any("tails" in line for line in prepared.missing)
+    return paper / prepare.GENERATED
+
+
+def test_a_table_that_a_run_lacks_is_the_reference_s_and_says_so(lost, runs):
+    name = reference.processor(load(runs, reference.NAME))
+    text = (lost / made.STUDY / "tbl-response-time-tails.qmd").read_text("utf-8")
+    assert f'[]{{.source of="{name}"}}' in text.splitlines()[0]
+    assert "12\\.3" in text
+
+
+def test_a_picture_that_a_run_lacks_is_the_reference_s_with_its_links(lost, runs):
+    name = reference.processor(load(runs, reference.NAME))
+    facts = json.loads((lost / "facts.json").read_text("utf-8"))
+    picture = f"{prepare.GENERATED}/{made.STUDY}/throughput.svg"
+    assert facts["borrowed"][picture] == name
+    assert "data/response-time/throughput.csv" in facts["figures"][picture]
+    assert (lost.parent / picture).read_text("utf-8") == made.picture()[".svg"]
+
+
+def test_what_no_reference_has_is_a_stub(lost):
+    table = (lost / "winsock" / "tbl-winsock-ends.qmd").read_text("utf-8")
+    assert lacking.MISSING.capitalize() in table
+    assert lacking.MISSING in (lost / "uring" / "uring-rps-ratios.svg").read_text(
+        "utf-8"
+    )
 
 
 def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):

@@ -8,8 +8,9 @@ Everything written here can be thrown away and made again:
 - ``paper/_generated/paper.yml``, the head of the paper (authors, date, abstract);
 - ``paper/data/STUDY/*``, what the figures link to.
 
-What the sources ask for and the run does not have is written as well, as a stub that
-says "not measured here" and why. Nothing is computed from measurements.
+What the sources ask for and the run does not have is written as well: that of a
+reference, or a stub that says "not measured here" and why. Nothing is computed from
+measurements.
 """
 
 import json
@@ -26,24 +27,25 @@ from connlab.publish import (
     figure_pages,
     fragments,
     guide,
+    lacking,
     ledger,
     model_pages,
     models,
     numbers,
+    pictures,
     provenance,
     published,
     reference,
     sources,
+    tables,
 )
 from connlab.publish import markdown as md
-from connlab.publish.results import NO_RESULTS, Run, Study
-from connlab.study.results import Figure, Results, Table
+from connlab.publish.pictures import DATA, GENERATED
+from connlab.publish.results import Run, Study
+from connlab.study.results import Results
 from connlab.study.style import fonts
 
-GENERATED = "_generated"
-DATA = "data"
 VARIABLES = "_variables.yml"
-MISSING = "not measured here"
 
 
 @dataclass
@@ -87,8 +89,9 @@ def prepare(
     stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
     prepared = Prepared(variables, stale=stale, unused=_unused(run, wanted))
     write_facts(run, others, wanted, paper, prepared)
-    _stub_variables(wanted.variables, run, prepared)
-    _stub_includes(wanted, run, paper, prepared)
+    studies = {key(name): name for name in run.studies}
+    lacks = lacking.plant_variables(wanted.variables, run, studies, variables)
+    prepared.missing += [*lacks, *lacking.write_includes(wanted, run, others, paper)]
     fragments.write(paper / VARIABLES, _yaml(variables))
     write_head(run, paper, variables)
     return prepared
@@ -139,7 +142,7 @@ def write_study(
         "notes": models.named(_bullets(notes, marks), registry),
         "failures": _failures(results),
     }
-    pieces |= {table.id: _table(table, marks) for table in results.tables}
+    pieces |= {table.id: tables.markdown(table, marks) for table in results.tables}
     fragments.write_all(folder, pieces)
     figure_pages.write_notebook(
         study.folder, paper / DATA / study.name, title=results.question
@@ -150,31 +153,6 @@ def write_study(
 
 _SWEEP_NOTE = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
 """Notes on how a sweep went: the appendix has that of every study in a table."""
-
-
-def _table(table: Table, marks: numbers.Marks) -> str:
-    """Set a table whose caption its section has.
-
-    Columns of nothing but dashes are left out; the first names the rows and stays.
-    That a number has no interval shows by its lack of brackets, and on hover.
-    """
-    shown = [
-        i
-        for i in range(len(table.columns))
-        if i == 0 or not table.rows or {row[i] for row in table.rows} - _NOTHING
-    ]
-    # a unit like "/s" must not break behind its stroke
-    heads = [md.escape(table.columns[i].label.replace("/", "/\u2060")) for i in shown]
-    rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in table.rows]
-    return md.table(heads, rows)
-
-
-_NOTHING = {"", "—", "–"}
-_NO_INTERVAL = re.compile(r" \((?:one trial, )?no interval\)")
-
-
-def _cell(text: str) -> str:
-    return _NO_INTERVAL.sub("", text.replace(" ± ", "\u00a0±\u00a0"))
 
 
 def _bullets(items: Sequence[str], marks: numbers.Marks) -> str:
@@ -264,14 +242,9 @@ def write_facts(
 ) -> None:
     """Write what numbers.lua looks up: numbers, claims, and links below figures."""
     figures = {
-        _path(study, figure): (study, figure)
+        pictures.path(study, figure): (study, figure)
         for study, results in run.evaluated
         for figure in results.figures
-    }
-    links = {
-        path: _links(*figures[path], picture, paper)
-        for path, picture in wanted.pictures.items()
-        if path in figures
     }
     stale = [study.name for study, _ in run.evaluated if study.stale]
     stale += [path for path, (study, _) in figures.items() if study.stale]
@@ -279,13 +252,21 @@ def write_facts(
     for name in (*wanted.numbers, *wanted.claims):
         if name not in run_numbers and name not in claims:
             study_name = name.partition("/")[0]
-            reason = _reason(run, study_name, "the study gave no such number")
-            prepared.missing.append(f"{name}: {reason}")
+            why = lacking.reason(run, study_name, "the study gave no such number")
+            prepared.missing.append(f"{name}: {why}")
+    borrowed: dict[str, str] = {}
     for name in wanted.pictures:
-        path = paper / name
-        if not path.exists():
-            fragments.write(path, fragments.fill("missing.svg", missing=MISSING))
-            prepared.missing.append(f"{name}: {_reason(run, path.parent.name)}")
+        if not (paper / name).exists():
+            why = lacking.reason(run, Path(name).parent.name)
+            prepared.missing.append(f"{name}: {why}")
+            if found := lacking.write_picture(name, others, paper):
+                borrowed[name], study, figure = found
+                figures[name] = study, figure
+    links = {
+        path: pictures.links(*figures[path], picture, paper)
+        for path, picture in wanted.pictures.items()
+        if path in figures
+    }
     references = [
         {
             "name": label,
@@ -299,6 +280,7 @@ def write_facts(
         "claims": claims,
         "figures": links,
         "stale": stale,
+        "borrowed": borrowed,
         "references": references,
     }
     text = json.dumps(facts, ensure_ascii=False)
@@ -335,95 +317,6 @@ def _claims(run: Run) -> dict[str, str]:
     }
 
 
-def _path(study: Study, figure: Figure) -> str:
-    return f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
-
-
-def _links(
-    study: Study, figure: Figure, picture: Mapping[str, str], paper: Path
-) -> str:
-    """Put what a figure links to beside the page; return the links."""
-    folder, works = paper / DATA / study.name, sources.bibliography(paper)
-    title = re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"])
-    pages = {}
-    if figure.data:
-        data = study.folder / figure.data
-        pages["values (table)"] = figure_pages.write_values(
-            data, folder, title=title, alt=picture["alt"]
-        )
-        pages["data (CSV)"] = fragments.copy(data, folder)
-    svg = study.folder / figure.files["svg"]
-    pages["picture (SVG)"] = fragments.copy(svg, folder)
-    notebook = folder / figure_pages.NOTEBOOK
-    pages["notebook"] = notebook if notebook.is_file() else None
-    return " · ".join(
-        f"[{label}]({path.relative_to(paper).as_posix()})"
-        for label, path in pages.items()
-        if path
-    )
-
-
-# ---- stubs -------------------------------------------------------------------------
-
-
-def _reason(run: Run, name: str, lacking: str = NO_RESULTS) -> str:
-    """Say why a run has no results for a study; of one that has, what it lacks."""
-    study = run.studies.get(name)
-    if study is None:
-        return f"run {run.name} did not include the study {name}"
-    return lacking if study.results else study.reason or NO_RESULTS
-
-
-def _stub_variables(names: Iterable[str], run: Run, prepared: Prepared) -> None:
-    studies = {key(name): name for name in run.studies}
-    for dotted in names:
-        value = sources.look_up(prepared.variables, dotted)
-        if value is not None and not isinstance(value, dict):
-            continue
-        branch, _, rest = dotted.partition(".")
-        study = studies.get(branch, branch.replace("_", "-"))
-        reason = _reason(run, study, f"the study gave no {rest}")
-        _plant(prepared.variables, dotted, md.span(MISSING, reason, "missing"))
-        prepared.missing.append(f"{dotted}: {reason}")
-
-
-def _plant(tree: dict[str, Any], dotted: str, text: str) -> None:
-    *branches, leaf = dotted.split(".")
-    for branch in branches:
-        if not isinstance(tree.get(branch), dict):
-            tree[branch] = {}
-        tree = tree[branch]
-    tree[leaf] = text
-
-
-def _stub_includes(
-    wanted: sources.Wanted, run: Run, paper: Path, prepared: Prepared
-) -> None:
-    for include in wanted.includes:
-        path = paper / include
-        if path.exists() or not include.startswith(f"{GENERATED}/"):
-            continue
-        name, label = path.parent.name, path.stem
-        reason = _reason(run, name, f"the study made no {label}")
-        prepared.missing.append(f"{name}/{label}: {reason}")
-        captioned = label in wanted.captions
-        fragments.write(path, _stub(name, label, reason, captioned=captioned))
-
-
-def _stub(name: str, label: str, reason: str, *, captioned: bool) -> str:
-    missing, reason = md.escape(MISSING.capitalize()), md.escape(reason)
-    if label.startswith("tbl-"):
-        return md.table(
-            ["", "Reason"],
-            [[missing, reason]],
-            caption=None if captioned else f"{missing}: {reason}.",
-            label=label,
-        )
-    if label in ("findings", "notes"):
-        return "\n"  # the summary of the same study says it already
-    return md.callout("important", f"{missing}: {name}", f"{reason}.")
-
-
 def _unused(run: Run, wanted: sources.Wanted) -> list[str]:
     mentioned = {Path(i).parent.name for i in wanted.includes}
     mentioned |= {v.split(".")[0].replace("_", "-") for v in wanted.variables}
@@ -433,7 +326,7 @@ def _unused(run: Run, wanted: sources.Wanted) -> list[str]:
         if study.name not in mentioned:
             unused.append(study.name)
             continue
-        pieces = {_path(study, figure): figure.id for figure in results.figures}
+        pieces = {pictures.path(study, figure): figure.id for figure in results.figures}
         folder = f"{GENERATED}/{study.name}"
         pieces |= {f"{folder}/{table.id}.qmd": table.id for table in results.tables}
         unused += [

@@ -288,11 +288,26 @@ local function set_inlines(inlines)
   return out
 end
 
--- A picture that was made from other trials than the run now holds says so.
+-- What stands first in a caption: that a picture was made from other trials than the
+-- run now holds, or that a picture or table is a reference's.
+local function put_first(content, text)
+  content:insert(1, pandoc.Space())
+  content:insert(1, pandoc.Strong({ pandoc.Str(text) }))
+end
+
+local function of_reference(name)
+  return "Reference on " .. name .. "; not measured here."
+end
+
+local function warning_of(src)
+  local reference = known.borrowed and known.borrowed[src]
+  return reference and of_reference(reference) or stale[src] and "Stale."
+end
+
 local function set_image(image)
-  if stale[image.src] then
-    image.caption:insert(1, pandoc.Space())
-    image.caption:insert(1, pandoc.Strong({ pandoc.Str("Stale.") }))
+  local warning = warning_of(image.src)
+  if warning then
+    put_first(image.caption, warning)
     return image
   end
 end
@@ -309,10 +324,28 @@ end
 
 local function set_figure(figure)
   local first = figure.caption.long[1]
-  if stale[picture_of(figure) or ""] and first then
-    first.content:insert(1, pandoc.Space())
-    first.content:insert(1, pandoc.Strong({ pandoc.Str("Stale.") }))
+  local warning = warning_of(picture_of(figure) or "")
+  if warning and first then
+    put_first(first.content, warning)
     return figure
+  end
+end
+
+-- A table of a reference names it in an empty span.
+local function set_table(tbl)
+  local reference
+  local set = tbl:walk({
+    Span = function(span)
+      if span.classes:includes("source") then
+        reference = span.attributes.of
+        return {}
+      end
+    end,
+  })
+  local first = set.caption.long[1]
+  if reference and first then
+    put_first(first.content, of_reference(reference))
+    return set
   end
 end
 
@@ -334,6 +367,6 @@ end
 
 return {
   { traverse = "topdown", Inlines = set_inlines, Span = set_span },
-  { Image = set_image, Figure = set_figure },
+  { Image = set_image, Figure = set_figure, Table = set_table },
   { Blocks = set_blocks },
 }
