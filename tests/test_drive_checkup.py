@@ -43,6 +43,8 @@ def _facts(**changes) -> dict:
         "timer_late_us": 60.0,
         "tools": {"cc": True, "redis-server": True, "quarto": True},
         "time_wait": 0,
+        "lacks": dict.fromkeys(checkup._PARTS),
+        "servers": {"go": True, "nginx": True},
     }
     for path, value in changes.items():
         *steps, last = path.split("/")
@@ -145,6 +147,7 @@ def test_nothing_is_in_the_way_of_a_good_machine():
         ("io_uring", "missing", {"compiler": {"uring": False}}),
         ("redis", "missing", {"tools": {"cc": True}}),
         ("compiler", "missing", {"tools": {"redis-server": True}}),
+        *((name, "missing", {f"lacks/{name}": "no"}) for name in checkup._PARTS),
     ],
 )
 def test_each_trouble_is_found_and_says_what_to_do(name, grade, changes):
@@ -189,6 +192,12 @@ def test_io_uring_that_no_model_can_use_is_missing_whatever_forbids_it():
 def test_a_limit_that_others_have_used_up_leaves_none():
     few = _facts(**{"machine/cgroup": {"pids": "200"}})
     assert _judged(few)["threads"].value == "0"
+
+
+def test_servers_that_cannot_run_are_counted_and_not_in_the_way():
+    finding = _judged(_facts(**{"servers/go": False}))["other servers"]
+    assert (finding.grade, finding.value) == ("ok", "1 of 2")
+    assert "make runtimes" in finding.means
 
 
 def test_without_programs_it_says_to_build_them():

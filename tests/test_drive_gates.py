@@ -53,6 +53,29 @@ def test_a_good_trial_passes_every_check_that_applies(trial):
     assert verdicts["little"].ok is (True if loop == "closed" else None)
 
 
+def pooled(*, started: int, processes: int = 1, kind: str = "fixed") -> dict:
+    """Return a good trial of a server that was asked for 8 workers."""
+    trial = closed()
+    trial["server"]["model"]["workers"] = kind
+    trial["server"]["ready"] = {"workers": 8, "processes": processes}
+    trial["server"]["stats"]["workers_started"] = started
+    return trial
+
+
+@pytest.mark.parametrize(
+    ("trial", "ok"),
+    [
+        (pooled(started=8), True),
+        (pooled(started=9), True),  # one in place of one that ended
+        (pooled(started=8, processes=2), False),
+        (pooled(started=1, kind="none"), None),
+        (closed(), None),
+    ],
+)
+def test_a_server_of_fewer_workers_than_asked_for_is_another_cell(trial, ok):
+    assert gates.workers(trial).ok is ok
+
+
 RAMP = {
     "step_ms": 100,
     "start_ms": 0,
@@ -67,6 +90,7 @@ MORE = opened(client__window__arrivals=11_000, client__window__throughput_rps=11
     [
         ("census", closed(client__connections__established=99)),
         ("census", closed(client__connections__surviving=99)),
+        ("workers", pooled(started=7)),
         ("verified", closed(client__errors__mismatch=1)),
         ("verified", closed(client__errors__status=1)),
         ("rate", opened(client__window__throughput_rps=9_400.0)),

@@ -26,7 +26,17 @@ from statistics import median
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, evaluation, machine, procfs, programs
+from connlab.drive import (
+    cores,
+    counting,
+    evaluation,
+    idle_memory,
+    machine,
+    procfs,
+    profiling,
+    programs,
+    servers,
+)
 from connlab.drive.capacity import free_bytes
 from connlab.drive.floor import neighbour
 
@@ -127,12 +137,27 @@ def gather() -> dict[str, Any]:
         "timer_late_us": _timer_late_us(),
         "tools": {name: shutil.which(name) is not None for name in tools},
         "time_wait": procfs.machine().time_wait,
+        "lacks": _lacks(),
+        "servers": {name: e.available for name, e in servers.entries().items()},
+    }
+
+
+def _lacks() -> dict[str, str | None]:
+    """Return why a study lacks what takes more than sockets here; None: it does not."""
+    from connlab.hosts import lab  # which only `doctor` asks from here
+
+    return {
+        "call counts": counting.missing(),
+        "profiles": profiling.missing(),
+        "kernel memory": idle_memory.missing(),
+        "lab of hosts": lab.missing(),
     }
 
 
 def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup:
     """Judge a machine's facts; see `doctor`."""
     groups = [_shares(facts), _noise(facts), _limits(facts), _missing(facts, registry)]
+    groups.append(_parts(facts))
     findings = [_system(facts), _cores(facts), *chain.from_iterable(groups)]
     return _checkup(findings, registry, facts)
 
@@ -363,6 +388,30 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> Iterator[Findi
     if not tools.get("quarto"):
         means = "RENDERER=quarto cannot be asked for; nothing else needs it"
         yield Finding("quarto", "none", "ok", means)
+
+
+#: the study that has it, and what gives it to a user who lacks it
+_PARTS = {
+    "call counts": (12, "run as root, with perf installed"),
+    "profiles": (12, "run as root, or sysctl -w kernel.perf_event_paranoid=1"),
+    "kernel memory": (6, "run as root"),
+    "lab of hosts": (14, "run as root, or name hosts (docs/hosts.md)"),
+}
+
+
+def _parts(facts: Mapping) -> Iterator[Finding]:
+    """Give which parts of studies cannot be measured, and the servers of others."""
+    for name, lack in facts["lacks"].items():
+        number, change = _PARTS[name]
+        if lack:
+            means = f"study {number} leaves them out; {lack}"
+            yield Finding(name, "none", "missing", means, change)
+        else:
+            yield Finding(name, "available", means=f"study {number}")
+    known = facts["servers"]
+    able = sum(known.values())
+    means = "" if able == len(known) else "`make runtimes` says what the others need"
+    yield Finding("other servers", f"{able} of {len(known)}", means=means)
 
 
 def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:

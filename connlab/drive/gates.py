@@ -13,6 +13,8 @@ trial, and the trial counts.
     gate      fails when                                       looks at the outcome
     census    the connections asked for, established and       no
               surviving are not the same number
+    workers   fewer workers started than the server was asked  no
+              for, as memory or a limit ended before
     verified  an answer was wrong                              no
     arrivals  open loop: the requests due differ from the      no
               schedule by 5 sigma (paced: by 1 %)
@@ -196,6 +198,21 @@ def census(trial: Mapping) -> Gate:
     return Gate(ok=fewest == wanted, value=fewest / wanted, threshold=1.0, why=why)
 
 
+def workers(trial: Mapping) -> Gate:
+    """Workers asked for = started, in all processes; of a fixed number only.
+
+    More may start, in place of some that ended.
+    """
+    asked = pick(trial, "server.ready.workers")
+    started = pick(trial, "server.stats.workers_started")
+    fixed = pick(trial, "server.model.workers") == "fixed"
+    if not (fixed and asked) or started is None:
+        return Gate(ok=None, why="no fixed number of workers")
+    asked *= pick(trial, "server.ready.processes") or 1
+    why = f"{asked} asked, {started} started"
+    return Gate(ok=started >= asked, value=started / asked, threshold=1.0, why=why)
+
+
 def stationary(trial: Mapping) -> Gate:
     """Throughput does not drift inside the window, and warm-up was over before it.
 
@@ -344,8 +361,8 @@ def disturbed(
 CHECKS: dict[str, Callable[[Mapping], Gate]] = {
     check.__name__: check
     for check in (
-        *(census, verified, rate, arrivals, answered, load, lag, little),
-        *(stationary, client, quiet, response_times),
+        *(census, workers, verified, rate, arrivals, answered, load, lag),
+        *(little, stationary, client, quiet, response_times),
     )
 }
 

@@ -37,7 +37,8 @@ def missing() -> str | None:
     name = f"clprobe{os.getpid()}"  # a link's may have 15 characters
     done = _ip("netns", "add", name, check=False)
     if done.returncode:
-        return f"network namespaces cannot be made: {done.stderr.strip()}"
+        who = "" if os.geteuid() == 0 else " (only root may)"
+        return f"network namespaces cannot be made{who}: {done.stderr.strip()}"
     # enters it, which a chroot whose root is no mount point refuses
     lo = _ip("-n", name, "link", "set", "lo", "up", check=False)
     bridge = _ip("link", "add", name, "type", "bridge", check=False)

@@ -39,6 +39,7 @@ LIMITS = {
 """How a limit that a trial met is printed."""
 
 GATES = {
+    "workers": "fewer workers than asked for",
     "verified": "answers differ",
     "arrivals": "arrivals not as asked",
     "load": "too few users ask at once",

@@ -79,9 +79,9 @@ static void read_model(void *into, const char *name)
     server->model = model_find(name);
     if (!server->model)
         flags_refuse("MODEL", name, "want one of %s", model_names());
-    if (model_missing(server->model))
-        flags_refuse("MODEL", name, "not available here: %s",
-                     model_missing(server->model));
+    const char *missing = model_missing(server->model);
+    if (missing)
+        flags_refuse("MODEL", name, "not available here: %s", missing);
 }
 
 /* --- the table -------------------------------------------------------- */

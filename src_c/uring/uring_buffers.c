@@ -92,8 +92,7 @@ bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
     int error = buffers->memory && buffers->ring ? register_group(buffers, ring)
                                                  : -ENOMEM;
     if (error < 0) {
-        errno = -error;
-        warn("io_uring_register_buf_ring");
+        uring_warn("io_uring_register_buf_ring", -error);
         uring_buffers_close(buffers);
         return false;
     }

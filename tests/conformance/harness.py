@@ -323,9 +323,24 @@ def limit_tasks(count: int) -> Callable[[], None]:
 
     def apply() -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
-        if root:
-            os.setgroups([])
-            os.setresgid(NOBODY, NOBODY, NOBODY)
-            os.setresuid(NOBODY, NOBODY, NOBODY)
+        become_nobody()
 
     return apply
+
+
+def limit_locked_memory(size: int) -> Callable[[], None]:
+    """For ``preexec``: room for so many locked bytes, from which root is exempt."""
+
+    def apply() -> None:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (size, size))
+        become_nobody()
+
+    return apply
+
+
+def become_nobody() -> None:
+    """Give up being root, if that is what we are."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)

@@ -3,6 +3,7 @@
 import csv
 import os
 import socket
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from tests.conformance.harness import (
     entry,
     eventually,
     limit_descriptors,
+    limit_locked_memory,
     limit_tasks,
     names,
     nobody_may_run,
@@ -93,10 +95,14 @@ def test_beyond_fd_setsize_it_refuses_and_counts(model):
 
 
 @pytest.fixture
-def few_tasks() -> Callable[[], None]:
-    """Room for 20 tasks; skips where root cannot serve as somebody who has a limit."""
+def bound() -> None:
+    """Skip where root cannot serve as somebody who has a limit."""
     if os.geteuid() == 0 and not nobody_may_run(SERVER):
         pytest.skip(f"no limit binds root, and user {NOBODY} cannot run {SERVER}")
+
+
+@pytest.fixture
+def few_tasks(bound) -> Callable[[], None]:
     return limit_tasks(20)
 
 
@@ -110,6 +116,27 @@ def test_out_of_threads_or_processes_it_refuses_and_counts(model, few_tasks):
         leave(served, server)
         stats = server.stop()
     assert stats["refused"][kind] >= turned_away > 0
+
+
+@unsanitized
+@pytest.mark.parametrize("model", names(family="completion"))
+def test_without_memory_for_its_rings_it_names_the_limit_and_ends(model, bound):
+    """Linux 6.18 counts rings as locked memory; some kernels before do not."""
+    server = subprocess.Popen(
+        [SERVER, model, "--listen", "127.0.0.1:0"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=limit_locked_memory(64 << 10),
+    )
+    try:
+        _, said = server.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        pytest.skip("this kernel does not count rings as locked memory")
+    finally:
+        server.kill()
+    assert server.returncode == 1
+    assert "all rings of a user may take 64 KiB (ulimit -l" in said
 
 
 @pytest.mark.parametrize("model", MODELS)
