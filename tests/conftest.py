@@ -30,6 +30,10 @@ hypothesis.settings.load_profile("connlab")
 ROOT = Path(__file__).resolve().parents[1]
 
 REFERENCE = ROOT / "runs" / "reference"
+#: for tests of what git tracks: sources may be unpacked from an archive
+in_repository = pytest.mark.skipif(
+    not (ROOT / ".git").exists(), reason="this is no repository"
+)
 
 #: a mark for tests that look at it
 with_reference = pytest.mark.skipif(

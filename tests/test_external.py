@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,7 +23,8 @@ MISBEHAVING = Path(__file__).parent / "fakes" / "misbehaving.py"
 
 def line(kind: str) -> str:
     """Return the command line of a server that misbehaves."""
-    return f"{sys.executable} -S -E {MISBEHAVING} {kind} {{port}}"
+    words = [sys.executable, "-S", "-E", str(MISBEHAVING), kind]
+    return f"{shlex.join(words)} {{port}}"
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def external(build_dir, nobody_left):
     started = []
 
     def start(kind: str, *flags: str, errors=subprocess.PIPE) -> subprocess.Popen:
-        words = [build_dir / "external", *flags, "--", *line(kind).split()]
+        words = [build_dir / "external", *flags, "--", *shlex.split(line(kind))]
         pipes = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
         started.append(subprocess.Popen(words, process_group=0, **pipes))
         return started[-1]

@@ -29,7 +29,7 @@ def filtered(request, tmp_path):
 
     def write(text: str, to: str) -> str:
         words = ("--from=markdown", f"--to={to}", f"--lua-filter={script}")
-        return made.pandoc(text, *words)
+        return made.pandoc(text, *words, cwd=made.ROOT)
 
     write.renderer = request.param
     return write
@@ -77,7 +77,8 @@ def test_a_picture_says_how_wide_it_must_be_to_be_read(filtered):
     """Its smallest letters have 10 px then, whoever drew it."""
     paths = [*made.ROOT.glob("runs/reference-*/*/figures/*.svg")]
     paths += (made.ROOT / "paper" / "figures").glob("*.svg")
-    html = filtered("".join(f"![x]({path})\n\n" for path in paths), "html")
+    near = [path.relative_to(made.ROOT) for path in paths]  # a folder may have spaces
+    html = filtered("".join(f"![x]({path})\n\n" for path in near), "html")
     widths = re.findall(r'style="--legible: (\d+)px"', html)
     assert len(paths) == len(widths) > 9
     for path, width in zip(paths, map(int, widths), strict=True):

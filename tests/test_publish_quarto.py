@@ -8,7 +8,7 @@ from pathlib import Path
 
 import publish_made as made
 import pytest
-from conftest import is_running, wait_for
+from conftest import in_repository, is_running, wait_for
 
 import connlab.__main__ as command_line
 from connlab import paper as papers
@@ -177,10 +177,9 @@ def test_a_missing_quarto_is_refused_before_anything_is_done(command, monkeypatc
 LEFT_BEHIND = ("index.html", "index.pdf", "index.typ", "index_files/a", ".quarto/a")
 
 
+@in_repository
 @pytest.mark.parametrize("name", [*LEFT_BEHIND, "index.quarto_ipynb"])
 def test_what_quarto_leaves_when_called_by_hand_is_ignored(name):
-    if not (made.ROOT / ".git").exists():
-        pytest.skip("this is no repository")
     command = ["git", "check-ignore", "--quiet", f"paper/{name}"]
     assert subprocess.run(command, cwd=made.ROOT, check=False).returncode == 0
 

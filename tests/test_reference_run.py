@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import REFERENCE, ROOT, with_reference
+from conftest import REFERENCE, ROOT, in_repository, with_reference
 
 from connlab import schema
 from connlab.publish import contributing, reference, results
@@ -43,6 +43,7 @@ def test_the_reference_is_the_first_of_them():
     assert RUNS[0] == REFERENCE.resolve()
 
 
+@in_repository
 @of_each_run
 def test_what_a_clone_holds_of_it_is_small(folder):
     command = ["git", "ls-files", "-z", "."]
