@@ -1,6 +1,7 @@
 """connlab.drive.servers: entries, command lines, and how they are driven."""
 
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -243,7 +244,7 @@ def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):
 @pytest.mark.long
 @pytest.mark.serial
 def test_the_same_program_under_two_names_compares_alike(build_dir):
-    lesson = ROOT / "build" / "lessons" / "epoll"
+    lesson = shlex.quote(str(ROOT / "build" / "lessons" / "epoll"))
     # Not through `env`: what else lies on a stack costs or saves 0.3 %.
     copy = [f"{lesson} {{port}}", f"{lesson}  {{port}}"]
     plan = make_plan(copy, connections=10, until=0.02, budget_s=40)

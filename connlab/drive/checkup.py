@@ -404,7 +404,7 @@ def _parts(facts: Mapping) -> Iterator[Finding]:
     for name, lack in facts["lacks"].items():
         number, change = _PARTS[name]
         if lack:
-            means = f"study {number} leaves them out; {lack}"
+            means = f"study {number} goes without; {lack}"
             yield Finding(name, "none", "missing", means, change)
         else:
             yield Finding(name, "available", means=f"study {number}")
