@@ -26,7 +26,7 @@ _OVERHEAD_S = 0.25  # of a trial: start, connect, stop
 _NOTEBOOK_S = 8.0  # of a notebook: kernel, figures
 _ALL_MODELS = 12  # about how many suit a notebook that names none
 _CROSSED = 3  # lists that a notebook crosses at most
-_PAGES_S = 40.0  # of the paper: verdicts, HTML, PDF, checks
+_PAGES_S = 45.0  # of the paper: verdicts, HTML, PDF, checks
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,23 @@ def plan(profile: profiles.Profile) -> dict[str, float]:
     return cost
 
 
+def left_s(cost: Mapping[str, float], taken: Mapping[str, float]) -> float:
+    """Return the seconds that are left of a paper, at the pace of what is done.
+
+    A slow machine is believed, a fast one is not: notebooks whose trials are there
+    already take no time.
+
+    Parameters
+    ----------
+    cost, taken : mapping of str to float
+        Expected seconds of each notebook, and those that it took, of those that ended.
+    """
+    done = sum(cost[stem] for stem in cost if stem in taken)
+    took = sum(taken[stem] for stem in cost if stem in taken)
+    pace = max(1.0, took / done) if done else 1.0
+    return pace * (sum(cost.values()) - done + _PAGES_S)
+
+
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Let nobody else make a paper of this project: each would spoil the other."""
@@ -129,7 +146,8 @@ def make(
             if reason := notebook.left_out(stem, run=run):
                 say(f"paper: {stem}: {reason}")
                 continue
-            say(f"paper: {stem}, about {duration_text(expected)}")
+            left = duration_text(left_s(cost, seconds))
+            say(f"paper: {stem}, about {duration_text(expected)}; {left} left of all")
             parameters = profile.parameters(stem)
             with _timed(seconds, stem):
                 try:

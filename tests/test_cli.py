@@ -257,6 +257,19 @@ def test_cost_knows_a_budget_and_a_simulation():
 
 
 @pytest.mark.parametrize(
+    ("taken", "pace", "left"),
+    [
+        ({}, 1, 30),
+        ({"build": 50, "01-a": 20}, 2, 20),
+        ({"01-a": 0.1}, 1, 20),  # its trials were there
+    ],
+)
+def test_what_is_left_of_a_paper_follows_the_pace_of_a_slow_machine(taken, pace, left):
+    cost = {"01-a": 10.0, "02-b": 20.0}
+    assert paper.left_s(cost, taken) == pace * (left + paper._PAGES_S)
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(3.4, "3.4 s"), (89.4, "89 s"), (185, "3 min 5 s"), (7500, "2 h 5 min")],
 )
@@ -294,6 +307,7 @@ def test_a_failed_study_does_not_stop_the_others(staged, capsys):
     assert staged == ["build", "01-a", "02-b", "judge", "small", "check"]
     out, err = capsys.readouterr()
     assert "2 notebooks, about" in out
+    assert "02-b, about 2 s; " in out
     assert out.splitlines()[-2:] == ["index.html", "paper.pdf"]
     assert one_line(err) == "studies failed: 01-a"
 

@@ -39,8 +39,8 @@ def product(a: float | None, b: float | None) -> float | None:
 
 EXCLUDING = ("census", "workers", "verified", "arrivals", "load", "lag", "quiet")
 """Gates, which exclude a trial: they check the machine, the load, connections,
-workers and answers, and the client in an open loop. All other checks depend on how well the server
-did; they are findings, and exclude nothing."""
+workers and answers, and the client in an open loop. All other checks depend on how well
+the server did; they are findings, and exclude nothing."""
 
 FINDINGS = ("rate", "answered", "little", "stationary", "client", "response_times")
 
