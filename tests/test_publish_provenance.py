@@ -50,3 +50,17 @@ def test_a_run_is_of_the_days_of_its_trials_not_of_its_evaluation(
     run = results.load_run(made.RUN, root=tmp_path)
     run.manifest["studies"] = {str(i): {"started_at": at} for i, at in enumerate(begun)}
     assert provenance.measured_on(run) == days
+
+
+@pytest.mark.parametrize(
+    ("git", "said"),
+    [
+        ({"commit": "a" * 40}, f"sources at commit `{'a' * 12}`"),
+        (None, "sources that are no repository"),  # unpacked from an archive
+    ],
+)
+def test_the_sources_are_those_of_a_commit_or_of_no_repository(tmp_path, git, said):
+    made.write_run(tmp_path)
+    made.edit(tmp_path / made.RUN / "manifest.json", git=git)
+    run = results.load_run(made.RUN, root=tmp_path)
+    assert provenance.variables(run, renderer="none")["sources"] == said

@@ -81,7 +81,9 @@ def variables(run: Run, *, renderer: str) -> dict[str, Any]:
     return {
         "renderer": md.escape(renderer),
         "version": connlab.__version__,
-        "commit": f"`{commit[:12]}`" if commit else "an unrecorded commit",
+        "sources": f"sources at commit `{commit[:12]}`"
+        if commit
+        else "sources that are no repository",
         "seed": ", ".join(sorted(map(str, seeds))) or "not recorded",
     }
 
