@@ -16,7 +16,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -219,7 +219,7 @@ def serving(
     """A server for the duration of a block; its exit is checked."""
     program = [BUILD / model] if model.startswith(LESSON) else [SERVER, model]
     process = subprocess.Popen(
-        [*program, *map(str, flags)],
+        [*program, *map(str, flags), *few_rings(model, flags)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -242,6 +242,15 @@ def serving(
             process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+def few_rings(model: str, flags: Sequence[object]) -> list[str]:
+    """Flags for two rings where users have memory for few, and a server takes eight."""
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    scarce = os.geteuid() != 0 and 0 <= limit < 64 << 20
+    if not scarce or "--workers" in flags or model not in names(family="completion"):
+        return []
+    return ["--workers", "2"] if entry(model)["workers"] == "fixed" else []
 
 
 def skip_without_memory_for_rings(errors: TextIO) -> None:

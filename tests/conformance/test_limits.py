@@ -135,7 +135,7 @@ def test_without_memory_for_its_rings_it_names_the_limit_and_ends(model, bound):
         pytest.skip("this kernel does not count rings as locked memory")
     finally:
         server.kill()
-    assert server.returncode == 1
+    assert server.returncode in (1, 2)  # 2: a small ring was refused before
     assert "all rings of a user may take 64 KiB (ulimit -l" in said
 
 

@@ -20,6 +20,7 @@ from tests.conformance.harness import (
     SLOWER,
     TSAN,
     echoes,
+    entry,
     eventually,
     fill,
     names,
@@ -74,7 +75,8 @@ def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
     One server is started by the parent's main thread, two by threads that end then;
     with the parent, all of them and their children are gone.
     """
-    command = [sys.executable, "-c", PARENT, SERVER, model]
+    few = ["--workers", "2"] if entry(model)["workers"] == "fixed" else []
+    command = [sys.executable, "-c", PARENT, SERVER, model, *few]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with ExitStack() as stack:
         parent = stack.enter_context(subprocess.Popen(command, **pipes))
