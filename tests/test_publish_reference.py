@@ -153,6 +153,22 @@ def test_a_picture_that_a_run_lacks_is_the_reference_s_with_its_links(lost, runs
     assert (lost.parent / picture).read_text("utf-8") == made.picture()[".svg"]
 
 
+def test_the_run_s_notebook_did_not_draw_the_picture_of_a_reference(runs, tmp_path):
+    study = runs / made.RUN / made.STUDY
+    left = [f for f in made.results()["figures"] if f["id"] != "fig-throughput"]
+    made.edit(study / "results.json", figures=left)
+    made.write_json(
+        study / "notebook.ipynb",
+        {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
+    )
+    run, paper = load(runs), made.copy_paper(tmp_path)
+    prepare.prepare(run, reference.others(run), paper, renderer="none")
+    facts = json.loads((paper / prepare.GENERATED / "facts.json").read_text("utf-8"))
+    folder = f"{prepare.GENERATED}/{made.STUDY}"
+    assert "notebook" not in facts["figures"][f"{folder}/throughput.svg"]
+    assert "notebook" in facts["figures"][f"{folder}/response-time.svg"]
+
+
 def test_what_no_reference_has_is_a_stub(lost):
     table = (lost / "winsock" / "tbl-winsock-ends.qmd").read_text("utf-8")
     assert lacking.MISSING.capitalize() in table

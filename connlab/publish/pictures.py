@@ -17,10 +17,18 @@ def path(study: Study, figure: Figure) -> str:
     return f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}"
 
 
-def links(study: Study, figure: Figure, picture: Mapping[str, str], paper: Path) -> str:
+def links(
+    study: Study,
+    figure: Figure,
+    picture: Mapping[str, str],
+    paper: Path,
+    *,
+    borrowed: bool = False,
+) -> str:
     """Put what a figure links to beside the page; return the links.
 
-    `picture` has its caption and its alternative text.
+    `picture` has its caption and its alternative text. The notebook beside the page is
+    that of the run, which did not draw a figure that is borrowed from a reference.
     """
     folder, works = paper / DATA / study.name, sources.bibliography(paper)
     title = re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), picture["caption"])
@@ -34,7 +42,7 @@ def links(study: Study, figure: Figure, picture: Mapping[str, str], paper: Path)
     svg = study.folder / figure.files["svg"]
     pages["picture (SVG)"] = fragments.copy(svg, folder)
     notebook = folder / figure_pages.NOTEBOOK
-    pages["notebook"] = notebook if notebook.is_file() else None
+    pages["notebook"] = notebook if notebook.is_file() and not borrowed else None
     return " · ".join(
         f"[{label}]({page.relative_to(paper).as_posix()})"
         for label, page in pages.items()

@@ -263,7 +263,7 @@ def write_facts(
                 borrowed[name], study, figure = found
                 figures[name] = study, figure
     links = {
-        path: pictures.links(*figures[path], picture, paper)
+        path: pictures.links(*figures[path], picture, paper, borrowed=path in borrowed)
         for path, picture in wanted.pictures.items()
         if path in figures
     }
