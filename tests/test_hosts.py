@@ -579,3 +579,12 @@ def test_no_lab_is_made_where_a_namespace_cannot_be_entered(monkeypatch):
     monkeypatch.setattr(lab, "_ip", ip)
     assert lab.missing() == "network namespaces cannot be entered: mount: no"
     assert [words[:2] for words in asked[-2:]] == [("link", "del"), ("netns", "del")]
+
+
+@pytest.mark.parametrize(("user", "who"), [(0, "made: no"), (1000, "(only root may)")])
+def test_who_may_make_no_namespace_is_told_that_root_may(monkeypatch, user, who):
+    refused = SimpleNamespace(returncode=1, stderr="no")
+    monkeypatch.setattr(lab.shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(lab, "_ip", lambda *words, check=True: refused)
+    monkeypatch.setattr(lab.os, "geteuid", lambda: user)
+    assert who in lab.missing()
