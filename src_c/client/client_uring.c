@@ -20,6 +20,7 @@
  * look serves LOOK_EVERY answers, unless a system call came in between.
  */
 #ifdef HAVE_URING
+#include <err.h>
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
@@ -30,6 +31,7 @@
 
 #include "client_engine.h"
 #include "common/clock.h"
+#include "common/ring.h"
 
 enum {
     SQ_ENTRIES = 256,
@@ -110,7 +112,7 @@ static int make_ring(struct engine *e)
         .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                  IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
         .cq_entries = CQ_ENTRIES};
-    int error = -io_uring_queue_init_params(SQ_ENTRIES, &e->ring, &params);
+    int error = -ring_open(&e->ring, SQ_ENTRIES, &params);
     if (error)
         return error;
     io_uring_register_ring_fd(&e->ring); /* spares a look-up per call */
@@ -131,6 +133,8 @@ static struct engine *uring_open(struct client_thread *thread)
     e->thread = thread;
     int error = make_ring(e);
     if (error) {
+        if (error == ENOMEM)
+            warnx("uring: %s", ring_error(error));
         free_buffers(e);
         free(e);
         errno = error;

@@ -15,12 +15,11 @@ const char *uring_missing(void)
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/ring.h"
 #include "server/net.h"
 
 #if __has_include(<valgrind/valgrind.h>)
@@ -32,11 +31,6 @@ const char *uring_missing(void)
 enum {
     ENTRIES = 1024,
     COMPLETIONS = 4096,
-    /* A ring's memory counts as locked until some milliseconds after it was
-     * closed (io_ring_exit_work): so long a user without CAP_IPC_LOCK may
-     * have none left (seen on Linux 6.18). */
-    MEMORY_TRIES = 20,
-    MEMORY_WAIT_MS = 10,
 };
 
 /* From the best way to run completions to the oldest. DEFER_TASKRUN (6.1):
@@ -51,7 +45,7 @@ static const unsigned ways[] = {
 };
 
 /* Returns 0, or a negative errno. */
-static int open_once(struct io_uring *ring, unsigned entries,
+static int open_ring(struct io_uring *ring, unsigned entries,
                      unsigned completions)
 {
     int error = -EINVAL;
@@ -60,21 +54,9 @@ static int open_once(struct io_uring *ring, unsigned entries,
             .flags = ways[i] | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP,
             .cq_entries = completions,
         };
-        error = io_uring_queue_init_params(entries, ring, &params);
+        error = ring_open(ring, entries, &params);
         if (error != -EINVAL)
             break;
-    }
-    return error;
-}
-
-static int open_ring(struct io_uring *ring, unsigned entries,
-                     unsigned completions)
-{
-    struct timespec pause = {.tv_nsec = MEMORY_WAIT_MS * NS_PER_MS};
-    int error = open_once(ring, entries, completions);
-    for (int i = 1; i < MEMORY_TRIES && error == -ENOMEM; i++) {
-        nanosleep(&pause, NULL);
-        error = open_once(ring, entries, completions);
     }
     return error;
 }
@@ -118,30 +100,6 @@ static int try_ring_elsewhere(void)
     return ended && WIFEXITED(status) ? WEXITSTATUS(status) : try_ring();
 }
 
-/* The limit on locked memory is for all processes of a user together. */
-static const char *no_memory(void)
-{
-    static char text[128];
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 ||
-        limit.rlim_cur == RLIM_INFINITY)
-        return "no memory for a ring";
-    snprintf(text, sizeof text,
-             "no memory for a ring; all rings of a user may take %ju KiB (ulimit"
-             " -l; memlock in limits.conf)",
-             (uintmax_t)limit.rlim_cur / 1024);
-    return text;
-}
-
-void uring_warn(const char *call, int error)
-{
-    errno = error;
-    if (error == ENOMEM)
-        warnx("%s: %s", call, no_memory());
-    else
-        warn("%s", call);
-}
-
 const char *uring_missing(void)
 {
     switch (try_ring_elsewhere()) {
@@ -151,7 +109,7 @@ const char *uring_missing(void)
     case EPERM:
         return "io_uring is not allowed here"
                " (sysctl kernel.io_uring_disabled, or a seccomp filter)";
-    case ENOMEM: return no_memory();
+    case ENOMEM: return ring_error(ENOMEM);
     default: return "io_uring_setup failed";
     }
 }
@@ -174,7 +132,7 @@ bool uring_open(struct io_uring *ring)
     int error = open_ring(ring, ENTRIES, COMPLETIONS);
     pthread_mutex_unlock(&map_lock);
     if (error < 0) {
-        uring_warn("io_uring_setup", -error);
+        warnx("io_uring_setup: %s", ring_error(-error));
         return false;
     }
     io_uring_register_ring_fd(ring); /* saves a look-up a call; may fail */

@@ -25,9 +25,6 @@ const char *uring_missing(void);
 bool uring_open(struct io_uring *ring);
 void uring_close(struct io_uring *ring);
 
-/* warn(3) of a call that failed with `error`, and of the limit on memory. */
-void uring_warn(const char *call, int error);
-
 /* user_data of an operation whose completion interests nobody. */
 enum { URING_NOBODY = 15 };
 

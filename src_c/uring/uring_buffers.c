@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "common/ring.h"
 #include "server/net.h"
 
 enum {
@@ -92,7 +93,7 @@ bool uring_buffers_open(struct uring_buffers *buffers, struct io_uring *ring,
     int error = buffers->memory && buffers->ring ? register_group(buffers, ring)
                                                  : -ENOMEM;
     if (error < 0) {
-        uring_warn("io_uring_register_buf_ring", -error);
+        warnx("io_uring_register_buf_ring: %s", ring_error(-error));
         uring_buffers_close(buffers);
         return false;
     }
