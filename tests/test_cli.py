@@ -260,7 +260,7 @@ def test_cost_knows_a_budget_and_a_simulation():
     ("taken", "pace", "left"),
     [
         ({}, 1, 30),
-        ({"build": 50, "01-a": 20}, 2, 20),
+        ({"build": 50, "01-a": 80}, 2, 20),
         ({"01-a": 0.1}, 1, 20),  # its trials were there
     ],
 )

@@ -169,18 +169,21 @@ LITTLE = {
     "connections": {"connections": 25},
     "tasks": {"tasks": 25},
     "memory": {"memory_bytes": 25 * capacity.CONNECTION_BYTES},
+    "rings": {"locked_bytes": 5 * capacity.RING_BYTES},
 }
 
 
 @pytest.mark.parametrize("scarce", LITTLE)
 def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
     wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
+    wide |= {"locked_bytes": 1e15}
     monkeypatch.setattr(
         capacity, "local_room", lambda: capacity.Room(**wide | LITTLE[scarce])
     )
     monkeypatch.setattr(capacity, "THREAD_BYTES", 0)
-    name = "thread" if scarce == "tasks" else "epoll"
-    models = MODELS | {"thread": model("thread", holds="threads")}
+    name = {"tasks": "thread", "rings": "uring-workers"}.get(scarce, "epoll")
+    rings = model("uring-workers", family="completion", workers="fixed")
+    models = MODELS | {"thread": model("thread", holds="threads"), rings.name: rings}
     cells = [cell(name, 10, workers=n) for n in range(1, 4)]
     groups = grouped(cells, ("workers",), models=models)
     assert [len(group.all) for group in groups] == [2, 2]

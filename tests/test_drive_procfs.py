@@ -1,7 +1,9 @@
 """What is read of processes and the machine, against psutil and made-up files."""
 
 import contextlib
+import math
 import os
+import resource
 import subprocess
 import sys
 import threading
@@ -287,3 +289,21 @@ def test_parsers_of_the_machine():
     text = "TcpExt: A ListenOverflows\nTcpExt: 3 4\nIpExt: X\nIpExt: 1\n"
     assert procfs.parse_netstat(text) == {"A": 3, "ListenOverflows": 4}
     assert procfs.parse_netstat("") == {}
+
+
+@pytest.mark.parametrize(
+    ("limit", "capabilities", "most"),
+    [
+        (8 << 20, "0000000000000000", 8 << 20),
+        (8 << 20, "0000000000004000", math.inf),  # CAP_IPC_LOCK
+        (resource.RLIM_INFINITY, "0000000000000000", math.inf),
+        (8 << 20, "", 8 << 20),
+    ],
+)
+def test_who_may_lock_any_memory_has_rings_without_end(
+    monkeypatch, limit, capabilities, most
+):
+    status = f"Name:\tx\nCapEff:\t{capabilities}\n" if capabilities else ""
+    monkeypatch.setattr(procfs, "read_text", lambda path: status)
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (limit, limit))
+    assert capacity.lockable_bytes() == most

@@ -9,9 +9,11 @@ is more than there is room for, their set is divided (`connlab.drive.interleavin
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 import re
+import resource
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from typing import Any
@@ -43,20 +45,27 @@ _CGROUP_FILES = {
 #: both ends of a connection in the kernel, without data; a thread's stacks; a process's
 #: page tables and own pages (rough, on x86-64 and Linux 6)
 CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
+#: locked by an io_uring of a server with its buffers' ring (``src_c/uring``): 39 fit
+#: into 8 MiB on Linux 6.18
+RING_BYTES = 204 << 10
+#: who has it may lock as much as there is
+_CAP_IPC_LOCK = 14
 
 
 @dataclass(frozen=True)
 class Room:
     """Connections, tasks (threads and processes), bytes of memory; processes.
 
-    `processes` counts in a need only: what a set may have is the same on all machines
-    (`PROCESSES_MOST`).
+    `locked_bytes` is memory of io_urings, which some kernels bound by user (``ulimit
+    -l``). `processes` counts in a need only: what a set may have is the same on all
+    machines (`PROCESSES_MOST`).
     """
 
     connections: float = 0
     tasks: float = 0
     memory_bytes: float = 0
     processes: float = 0
+    locked_bytes: float = 0
 
     def __add__(self, other: Room) -> Room:
         return Room(*map(operator.add, astuple(self), astuple(other)))
@@ -76,7 +85,8 @@ def local_room() -> Room:
     used, _, most = (procfs.read_text("/proc/sys/fs/file-nr").split() + [""] * 3)[:3]
     if used.isdigit() and most.isdigit():
         connections = min(connections, PART * (int(most) - int(used)) / 2)
-    return Room(connections, PART * free_tasks(), PART * free_bytes())
+    tasks, memory = PART * free_tasks(), PART * free_bytes()
+    return Room(connections, tasks, memory, locked_bytes=PART * lockable_bytes())
 
 
 def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
@@ -89,7 +99,18 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     bytes_each = PROCESS_BYTES if processes else THREAD_BYTES
     buffers = 2 * _largest_bytes(cell.get("size"))
     memory = connections * (CONNECTION_BYTES + buffers) + tasks * bytes_each
-    return Room(connections, tasks, memory, processes)
+    rings = tasks if model.family == "completion" else 0
+    return Room(connections, tasks, memory, processes, rings * RING_BYTES)
+
+
+def lockable_bytes() -> float:
+    """Return the memory that all processes of this user together may lock."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    allowed = re.search(
+        r"^CapEff:\s*(\w+)", procfs.read_text("/proc/self/status"), re.M
+    )
+    exempt = bool(allowed) and int(allowed[1], 16) >> _CAP_IPC_LOCK & 1
+    return math.inf if exempt or soft == resource.RLIM_INFINITY else soft
 
 
 def workers(cell: Mapping[str, Any]) -> int:
