@@ -5,8 +5,9 @@
 
 Starting, accepting and ending make events as well; they are alike in both runs, and
 cancel. A tracepoint costs a fraction of a microsecond each time, which a timed trial
-must not pay. ``perf`` and readable tracepoints (``perf_event_paranoid`` of -1, or
-CAP_PERFMON) are needed; `missing` says what is not there.
+must not pay. ``perf`` and readable tracepoints (``perf_event_paranoid`` of -1 or
+CAP_PERFMON, and files below ``/sys/kernel/tracing`` that only root may read, unless
+somebody changed that) are needed; `missing` says what is not there.
 """
 
 import contextlib
@@ -56,7 +57,7 @@ def missing() -> str | None:
     if lack := untimed.perf_missing():
         return lack
     if not _countable("raw_syscalls:sys_enter"):
-        return "perf may not read tracepoints here (kernel.perf_event_paranoid)"
+        return "perf may not read the kernel's tracepoints here (only root may)"
     return None
 
 

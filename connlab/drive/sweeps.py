@@ -506,7 +506,9 @@ class _Sweep:
         used = [any(map(stopping.is_used, rows)) for rows in self.rows if rows]
         rounds, note = self.rounds, self.remarks.append
         if unusable := used.count(False):
-            note(f"{unusable} of {len(self.rows)} cells have no trial that may be used")
+            have = "has" if unusable == 1 else "have"
+            cells = f"{unusable} of {len(self.rows)} cells {have}"
+            note(f"{cells} no trial that may be used")
         if disturbed := rounds["disturbed"]:
             note(
                 "rounds that other programs disturbed, and that count for no server: "
