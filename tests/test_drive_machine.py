@@ -3,12 +3,13 @@
 import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import drive_fakes
 import pytest
 
 from connlab import schema
-from connlab.drive import machine, procfs
+from connlab.drive import machine, procfs, store
 
 
 @pytest.fixture
@@ -122,8 +123,15 @@ def test_a_fact_that_only_the_older_class_has_is_a_difference():
     assert machine.differences({"cpu": "a"}, older) == "cpu_quota"
 
 
-def test_a_limit_is_lowered_and_never_raised(monkeypatch):
-    limits = {"descriptors": {"soft": 900, "hard": 900}}
+@pytest.mark.parametrize(("asked", "left"), [(1_000_000, None), (900, 900), (100, 100)])
+def test_a_limit_is_lowered_and_never_raised(monkeypatch, tmp_path, asked, left):
+    limits, done = {"descriptors": {"soft": 900, "hard": 900}}, Mock()
     monkeypatch.setattr(machine, "limits", lambda: limits)
-    with pytest.raises(ValueError, match="descriptors: 1000000; allowed: 900"):
-        machine.lower_descriptors(1_000_000)
+    monkeypatch.setattr(machine.resource, "setrlimit", done)
+    assert machine.lower_descriptors(asked) == left
+    assert [call.args[1] for call in done.mock_calls] == [(left, left)] * bool(left)
+    # of a run that is evaluated, nothing is lowered
+    manifest = tmp_path / store.MANIFEST
+    manifest.write_text(json.dumps({"machine": {"limits": limits}}))
+    assert machine.lower_descriptors(asked, tmp_path) == left
+    assert len(done.mock_calls) == bool(left)

@@ -21,7 +21,7 @@ from typing import Any
 
 import connlab
 from connlab import schema
-from connlab.drive import cores, hosts_asked, procfs, programs, store
+from connlab.drive import cores, evaluation, hosts_asked, procfs, programs, store
 
 SYSCTLS = (
     *("fs.file-max", "fs.nr_open", "kernel.io_uring_disabled", "kernel.pid_max"),
@@ -78,16 +78,23 @@ def limits() -> dict[str, dict[str, int | None]]:
     return values
 
 
-def lower_descriptors(limit: int) -> None:
-    """Limit the descriptors of this process and all that it starts.
+def lower_descriptors(limit: int, recorded: Path | None = None) -> int | None:
+    """Limit the descriptors of this process and all that it starts; return the limit.
 
-    Raises ValueError when the limit is lower already.
+    None where a process may have fewer already: it is left at that. With `recorded`,
+    the folder of a run, nothing is changed: it is what this returned there.
     """
-    hosts_asked.refuse("limits are lowered")
-    hard = limits()["descriptors"]["hard"]
+    if recorded:
+        then = evaluation.manifest(recorded)["machine"]["limits"]
+    else:
+        hosts_asked.refuse("limits are lowered")
+        then = limits()
+    hard = then["descriptors"]["hard"]
     if hard is not None and limit > hard:
-        raise ValueError(f"descriptors: {limit}; allowed: {hard}, the limit, or less")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        return None
+    if not recorded:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    return limit
 
 
 def mitigations() -> dict[str, str]:
