@@ -109,7 +109,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     from xdist.scheduler import LoadGroupScheduling
 
     class OneAhead(LoadGroupScheduling):
+        _losing = False
+
+        def remove_node(self, node: object) -> str | None:
+            """Give a test that ended its worker to no other.
+
+            By itself pytest-xdist runs it again and again with the rest of its group,
+            until there are no more workers.
+            """
+            self._losing = True
+            crashed = super().remove_node(node)
+            self._losing = False
+            for unit in self.workqueue.values():
+                if crashed in unit:
+                    unit[crashed] = True
+            for other in self.assigned_work:
+                self._reschedule(other)
+            return crashed
+
         def _reschedule(self, node: object) -> None:
+            if self._losing:
+                return
             known = self.assigned_work[node]
             while self.workqueue and self._pending_of(known) < 2:
                 if node.shutting_down:
@@ -285,13 +305,18 @@ def session_of_its_own(
 
     Sessions that run at once name a lane: their tests wait for each other's kinds.
     """
-    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
-    kept = {k: v for k, v in environ.items() if not k.startswith(ours)}
+    kept = of_no_session(environ)
     if lane:
         kept["CONNLAB_TEST_LANE"] = str(lane)
     command = [sys.executable, "-m", "pytest", "-q", *words]
     done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+def of_no_session(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what this session of pytest put into it."""
+    ours = ("CONNLAB_TEST_LANE", "PYTEST_")
+    return {k: v for k, v in environ.items() if not k.startswith(ours)}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,5 +1,8 @@
 """Which tests may run beside which: the locks of conftest.py, asked by threads."""
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,3 +65,29 @@ def test_who_waits_enters_when_the_other_has_ended(lane):
     for thread in (running, waiting):
         thread.join(20)
     assert conftest._in_the_way_of("serial") is None
+
+
+CRASHES = """
+import os, pytest
+@pytest.mark.serial
+def test_a(): os._exit(3)
+@pytest.mark.serial
+def test_b(): pass
+def test_c(): pass
+"""
+
+
+def test_a_test_that_ends_its_worker_is_given_to_no_other(tmp_path: Path):
+    """The others of its group are run; by itself pytest-xdist goes round and round."""
+    (tmp_path / "test_it.py").write_text(CRASHES)
+    config = ("-c", conftest.ROOT / "pyproject.toml", "--rootdir", tmp_path)
+    two = ("-p", "conftest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *config, *two, tmp_path],
+        env=conftest.of_no_session(os.environ)
+        | {"PYTHONPATH": str(conftest.ROOT / "tests")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "1 failed, 2 passed" in done.stdout
