@@ -1,6 +1,7 @@
 """What limits a machine, judged on machines that nobody has."""
 
 import functools
+import math
 import resource
 from types import SimpleNamespace
 
@@ -39,6 +40,7 @@ def _facts(**changes) -> dict:
         "compiler": {"uring": True},
         "programs": {},
         "memory_available_bytes": 64 << 30,
+        "lockable_bytes": 8 << 20,
         "busy": 0.0,
         "timer_late_us": 60.0,
         "tools": {"cc": True, "redis-server": True, "quarto": True},
@@ -140,6 +142,7 @@ def test_nothing_is_in_the_way_of_a_good_machine():
         ("timer", "noise", {"timer_late_us": 900.0}),
         ("governor", "noise", {"machine/governor": "powersave"}),
         ("descriptors", "limit", {"machine/limits/descriptors/hard": 4096}),
+        ("locked memory", "limit", {"lockable_bytes": 1 << 20}),
         ("backlog", "limit", {"machine/sysctls/net.core.somaxconn": "128"}),
         ("threads", "limit", {"machine/sysctls/vm.max_map_count": "9000"}),
         ("ports", "limit", {PORTS: "44620 48715"}),
@@ -192,6 +195,12 @@ def test_io_uring_that_no_model_can_use_is_missing_whatever_forbids_it():
 def test_a_limit_that_others_have_used_up_leaves_none():
     few = _facts(**{"machine/cgroup": {"pids": "200"}})
     assert _judged(few)["threads"].value == "0"
+
+
+def test_who_may_lock_all_memory_is_told_of_no_limit():
+    assert "39 io_urings" in _judged(_facts())["locked memory"].means
+    exempt = _facts() | {"lockable_bytes": math.inf}
+    assert "locked memory" not in _judged(exempt)
 
 
 def test_servers_that_cannot_run_are_counted_and_not_in_the_way():

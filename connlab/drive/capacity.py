@@ -47,7 +47,7 @@ _CGROUP_FILES = {
 CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
 #: locked by an io_uring of a server with its buffers' ring (``src_c/uring``): 39 fit
 #: into 8 MiB on Linux 6.18
-RING_BYTES = 204 << 10
+RING_BYTES = 208 << 10
 #: who has it may lock as much as there is
 _CAP_IPC_LOCK = 14
 

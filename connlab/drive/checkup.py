@@ -16,6 +16,7 @@ in ``server --list``) and the limits on that:
 """
 
 import html
+import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ from connlab.drive import (
     programs,
     servers,
 )
-from connlab.drive.capacity import free_bytes
+from connlab.drive.capacity import RING_BYTES, free_bytes, lockable_bytes
 from connlab.drive.floor import neighbour
 
 #: descriptors that a server needs beside those of its connections
@@ -54,6 +55,8 @@ _OTHER_TASKS = 300
 _ENOUGH = 20_000
 #: connections from one address: PER_SOURCE of ``src_c/client/client_plan.c``
 _PER_SOURCE = 10_000
+#: rings of servers that study 01 has beside each other, and as much for the client
+_RINGS = 38
 _BUSY = 0.05
 _LATE_US = 200
 _BACKLOG = 4096
@@ -132,6 +135,7 @@ def gather() -> dict[str, Any]:
         "physical": [list(threads) for threads in cores.physical(available)],
         "compiler": manifest["compiler"],
         "memory_available_bytes": free_bytes(),
+        "lockable_bytes": lockable_bytes(),
         "busy": _busy(0.5),
         "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
@@ -356,6 +360,13 @@ def _limits(facts: Mapping) -> Iterator[Finding]:
     yield Finding("backlog", f"somaxconn {backlog}", grade, means, change)
     memory = f"{facts['memory_available_bytes'] / 2**30:.1f} GiB available"
     yield Finding("memory", memory)
+    if (lockable := facts["lockable_bytes"]) != math.inf:
+        rings = int(lockable // RING_BYTES)
+        grade = "limit" if rings < _RINGS else "ok"
+        value = f"{lockable / 2**20:g} MiB for all processes of a user"
+        means = f"enough for {rings} io_urings of servers, where the kernel counts them"
+        change = "raise memlock in /etc/security/limits.conf"
+        yield Finding("locked memory", value, grade, means, change)
     means = "they block no port: each trial's server has a port of its own"
     yield Finding("TIME_WAIT", f"{facts['time_wait']} sockets", means=means)
 
