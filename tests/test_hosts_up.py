@@ -15,14 +15,10 @@ from connlab.hosts import certificates, roster, starting
 from tests.client.harness import closed_port
 from tests.drive_fakes import processes
 
-FAKE_SSH = f"""#!{sys.executable}
-# ssh -o BatchMode=yes TARGET COMMAND: note the target, run the command here, as any
-# shell would
-import os, shlex, sys
-with open(os.environ["SSH_LOG"], "a") as log:
-    print(sys.argv[3], file=log)
-words = shlex.split(sys.argv[4])
-os.execvp(words[0], words)
+FAKE_SSH = """#!/bin/sh
+# ssh -o BatchMode=yes TARGET COMMAND: note the target, run the command here
+echo "$3" >>"$SSH_LOG"
+eval "exec $4"
 """
 
 

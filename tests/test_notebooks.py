@@ -100,7 +100,7 @@ def _not_counted(name: str) -> set[str]:
     """Return the figures that need what perf counts, where it cannot."""
     counted = name != "12-why" or counting.missing() is None
     sampled = name != "12-why" or profiling.missing() is None
-    lacking = set() if counted else {"why-predicted", "why-parts"}
+    lacking = set() if counted else {"why-predicted", "why-parts", "why-off"}
     return lacking if sampled else lacking | {"why-profile", "why-flames"}
 
 
