@@ -120,11 +120,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
             self._losing = True
             crashed = super().remove_node(node)
             self._losing = False
-            for unit in self.workqueue.values():
-                if crashed in unit:
-                    unit[crashed] = True
-            for other in self.assigned_work:
-                self._reschedule(other)
+            if crashed:
+                for unit in self.workqueue.values():
+                    if crashed in unit:
+                        unit[crashed] = True
+                for other in self.assigned_work:
+                    self._reschedule(other)
             return crashed
 
         def _reschedule(self, node: object) -> None:
