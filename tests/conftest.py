@@ -28,12 +28,12 @@ hypothesis.settings.register_profile("connlab", deadline=None)
 hypothesis.settings.load_profile("connlab")
 
 ROOT = Path(__file__).resolve().parents[1]
-
-REFERENCE = ROOT / "runs" / "reference"
 #: for tests of what git tracks: sources may be unpacked from an archive
 in_repository = pytest.mark.skipif(
     not (ROOT / ".git").exists(), reason="this is no repository"
 )
+
+REFERENCE = ROOT / "runs" / "reference"
 
 #: a mark for tests that look at it
 with_reference = pytest.mark.skipif(

@@ -107,17 +107,24 @@ class Checkup:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def doctor(recorded: Path | None = None, *, descriptors: int | None = None) -> Checkup:
+def doctor(
+    recorded: Path | None = None,
+    *,
+    descriptors: int | None = None,
+    parts: bool = True,
+) -> Checkup:
     """Return what this machine can measure, and what limits it.
 
     Takes about a second, in which it also measures the load of other programs. With
     `recorded`, the folder of a run, it describes the machine of that run, and
-    `descriptors` is what `machine.lower_descriptors` had left of the limit.
+    `descriptors` is what `machine.lower_descriptors` had left of the limit. Without
+    `parts` it does not try what perf may count, or whether a lab can be made.
     """
     if recorded:
         then = evaluation.manifest(recorded), programs.registry(recorded)
         return _as_recorded(*then, descriptors)
     registry, facts = None, gather()
+    facts["lacks"] = _lacks() if parts else {}
     try:
         registry = programs.registry()
     except (FileNotFoundError, RuntimeError) as error:
@@ -141,7 +148,6 @@ def gather() -> dict[str, Any]:
         "timer_late_us": _timer_late_us(),
         "tools": {name: shutil.which(name) is not None for name in tools},
         "time_wait": procfs.machine().time_wait,
-        "lacks": _lacks(),
         "servers": {name: e.available for name, e in servers.entries().items()},
     }
 
