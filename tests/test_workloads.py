@@ -316,8 +316,10 @@ def test_no_visit_is_lost_when_many_ask_at_once(model, root, redis):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_redis_away_is_503_and_its_return_is_noticed(model, root):
-    port = upstreams.free_port()
-    with web(model, root, ("127.0.0.1", port)) as server:
+    with (
+        upstreams.reserved_port() as port,
+        web(model, root, ("127.0.0.1", port)) as server,
+    ):
         for _ in range(2):
             status, _, headers = request(server, "GET", "/guestbook")
             assert (status, headers["Retry-After"]) == (503, "1")
@@ -463,9 +465,10 @@ def test_redis_that_leaves_after_a_reply_costs_no_visitor_an_error(
 
 @pytest.mark.parametrize("model", MODELS)
 def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
-    port, clients = upstreams.free_port(), 4
+    clients = 4
     want = ([200] * 9 + [303]) * 2 * clients
     with (
+        upstreams.reserved_port() as port,
         web(model, root, ("127.0.0.1", port)) as server,
         concurrent.futures.ThreadPoolExecutor(1) as pool,
     ):

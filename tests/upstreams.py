@@ -26,21 +26,25 @@ Address = tuple[str, int]
 PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
-def free_port() -> int:
-    """Return a port that nobody used a moment ago.
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Keep a port from all others for a block, in which a server may listen on it.
 
-    It lies, where there is room, below those that the kernel hands out: a connection
-    of another test that happens to come from it would keep us from listening there.
+    It is bound without SO_REUSEADDR, which is set afterwards: who sets it as well, as
+    Redis does, may listen there; who asks for a port as we do is refused. Until then
+    connections to it are refused: it does not listen. It lies, where there is room,
+    below the ports that the kernel hands out: a connection of another test that happens
+    to come from it would keep Redis from listening there.
     """
     below = range(10_000, int(PORTS_GIVEN.read_text().split()[0]))
-    for port in random.SystemRandom().sample(below, min(20, len(below))):
-        with (
-            contextlib.suppress(OSError),
-            socket.create_server(("127.0.0.1", port)),
-        ):
-            return port
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
+    tried = random.SystemRandom().sample(below, min(20, len(below)))
+    with socket.socket() as sock:
+        for port in [*tried, 0]:
+            with contextlib.suppress(OSError):
+                sock.bind(("127.0.0.1", port))
+                break
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield sock.getsockname()[1]
 
 
 def command(address: Address, *words: str) -> bytes:
@@ -58,13 +62,17 @@ def _answers(address: Address) -> bool:
 
 @contextlib.contextmanager
 def redis(port: int | None = None) -> Iterator[Address]:
-    """Run redis-server for the duration of a block; skip when there is none."""
+    """Run redis-server for the duration of a block; skip when there is none.
+
+    It listens on a port that the caller has reserved, or on one of its own.
+    """
     program = shutil.which("redis-server")
     if not program:
         pytest.skip("redis-server is not installed")
-    address = ("127.0.0.1", port or free_port())
-    flags = {"--port": str(address[1]), "--bind": "127.0.0.1", "--save": ""}
-    with tempfile.TemporaryDirectory() as directory:
+    with contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", port or stack.enter_context(reserved_port()))
+        directory = stack.enter_context(tempfile.TemporaryDirectory())
+        flags = {"--port": str(address[1]), "--bind": "127.0.0.1", "--save": ""}
         words = [word for pair in flags.items() for word in pair]
         process = subprocess.Popen(
             [program, *words, "--dir", directory, "--appendonly", "no"],
