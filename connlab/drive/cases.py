@@ -38,6 +38,9 @@ _WAIT_S = 60
 KINDS = ("definitely", "indirectly", "possibly")
 _LOST = re.compile(rf"({'|'.join(KINDS)}) lost: ([\d,]+) bytes")
 _NO_LEAKS = "no leaks are possible"
+
+#: family and workers of models whose threads each wait in a ring of their own
+_RING_WORKERS = ("completion", "fixed")
 _TCP_LISTEN, _TCP_TIME_WAIT = 0x0A, 0x06
 
 #: what is asked -> (their cases for servers, in the order thread, select, epoll;
@@ -131,9 +134,14 @@ def _lines(model: schema.Model, asked: Mapping[str, Any]) -> list[dict[str, Any]
 
 
 def _converse(
-    model: str, *, server_under: Sequence[str] = (), client_under: Sequence[str] = ()
+    model: str,
+    *,
+    server_under: Sequence[str] = (),
+    client_under: Sequence[str] = (),
+    **factors: Any,
 ) -> _Conversation:
-    server = running(model, under=server_under, files=("log",), grace_s=_WAIT_S)
+    how = {"under": server_under, "files": ("log",), "grace_s": _WAIT_S, **factors}
+    server = running(model, **how)
     with server as serving:
         before = procfs.sockets([serving.handle])
         report, ended = visit(serving, ASKS, under=client_under, files=(_TABLE,))
@@ -243,22 +251,35 @@ def lost(text: str, *, kinds: Sequence[str] = KINDS) -> tuple[int, int]:
     return sum(int(n.replace(",", "")) for n in amounts), reports
 
 
-def _verdict(subject: str, text: str) -> Answer:
+def _verdict(subject: str, text: str, talk: _Conversation) -> Answer:
+    """Return what valgrind says of a conversation, nothing of one that was cut short.
+
+    Bytes that are lost are lost, however short it was.
+    """
     amount, reports = lost(text)
     kinds = f"{', '.join(KINDS[:-1])} or {KINDS[-1]}"
     evidence = f"bytes lost {kinds}: {amount}; reports: {reports}"
-    return _answer(LEAKS, subject, amount == 0 if reports else None, evidence)
+    answered, asked = talk.client["requests"]["completed"], CONNECTIONS * REQUESTS
+    if answered < asked:
+        evidence += f"; answered: {answered} of {asked} requests"
+    known = reports and (amount or answered == asked)
+    return _answer(LEAKS, subject, amount == 0 if known else None, evidence)
 
 
 def _under_valgrind(model: str, side: str, *, subject: str) -> Answer:
     """Converse with one side under valgrind, which writes a file per process.
 
-    A side that does not end in time under it is killed, and leaves no summary.
+    A side that does not end in time under it is killed, and leaves no summary. Ring
+    servers have one worker: in 3.19 a thread that waits in io_uring_enter keeps
+    valgrind's lock, and no other runs.
     """
+    (row,) = (row for row in models() if row.name == model)
+    factors = {"workers": 1} if (row.family, row.workers) == _RING_WORKERS else {}
     with tempfile.TemporaryDirectory(prefix="connlab-valgrind-") as folder:
         words = ["valgrind", "--leak-check=full", f"--log-file={folder}/%p"]
         try:
-            _converse(model, **{side: words})
+            talk = _converse(model, **{side: words}, **factors)
         except ProgramError as error:
             return _answer(LEAKS, subject, None, str(error))
-        return _verdict(subject, "".join(p.read_text() for p in Path(folder).iterdir()))
+        text = "".join(p.read_text() for p in Path(folder).iterdir())
+        return _verdict(subject, text, talk)
