@@ -391,9 +391,11 @@ def test_sentences_in_a_row_share_the_remark_that_each_would_have(
 
 def test_references_in_a_row_are_named_once(tmp_path):
     facts = {"numbers": UNSURE, "claims": {"s/c": "open"}, "references": TOLD}
-    shown = sentence(f"{CLAIMED} {CLAIMED}", tmp_path, **facts)
-    both = f"(Both: reference on A; this run {OPEN}.)"
-    assert shown == f"It pays 4 [3, 5] times. It pays 4 [3, 5] times. {both}"
+    theirs = "It pays 4 [3, 5] times."
+    for count, several in ((2, "Both"), (3, "These three"), (7, "All these")):
+        shown = sentence(" ".join([CLAIMED] * count), tmp_path, **facts)
+        named = f"({several} sentences: reference on A; this run {OPEN}.)"
+        assert shown == " ".join([*[theirs] * count, named])
 
 
 def test_sentences_with_unlike_remarks_keep_them(tmp_path):

@@ -238,13 +238,14 @@ local function remark_of(content)
   end
 end
 
+-- Of sentences and not of the numbers before it: the last one may have as many.
 local function of_several(text, count)
   local first, rest = text:match("^%((%u)(.*%.%))$")
   if text == not_measured or not first then
     return text
   end
   local all = count == 2 and "Both" or words[count] and "These " .. words[count]
-  return "(" .. (all or "All these") .. ": " .. first:lower() .. rest
+  return "(" .. (all or "All these") .. " sentences: " .. first:lower() .. rest
 end
 
 local function is_blank(inline)
