@@ -3,6 +3,7 @@
 import functools
 import json
 import re
+import shutil
 from unittest.mock import Mock
 
 import pytest
@@ -336,6 +337,20 @@ def test_a_leak_is_what_is_lost_or_grows_with_clients(
     lost = {True: visited, False: alone}
     monkeypatch.setattr(cases, "_lost", lambda *_, visited: lost[visited])
     assert cases._leaks("mine {port}", "valgrind", grown, "")[0] is holds
+
+
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+@pytest.mark.parametrize(("completed", "reports"), [(100, 1), (39, 0), (None, 0)])
+def test_valgrind_tells_nothing_of_clients_that_were_not_served_whole(
+    monkeypatch, server_program, completed, reports
+):
+    def ask(_serving):
+        report = {"requests": {"completed": completed}} if completed else None
+        return report, "", []
+
+    monkeypatch.setattr(cases, "_ask_client", ask)
+    server = f"{server_program} iterative --listen 127.0.0.1:{{port}}"
+    assert cases._lost(server, shutil.which("valgrind"), visited=True) == (0, reports)
 
 
 @pytest.mark.parametrize(
