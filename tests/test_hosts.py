@@ -36,7 +36,7 @@ from connlab.hosts import (
     roster,
 )
 from connlab.schema import Model
-from tests.client.harness import closed_port, echo, serving
+from tests.client.harness import echo, reserved_port, serving
 
 ROSTER = """
 scheduler = "tls://10.0.0.9:8786"
@@ -149,13 +149,14 @@ def test_certificates_whose_making_was_interrupted_do_not_count(
 
 
 def test_a_scheduler_that_is_not_there_is_named(tmp_path):
-    url = f"tls://127.0.0.1:{closed_port()}"
-    entries = loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
-    with pytest.raises(FileNotFoundError, match=r"certificates/ca\.pem"):
-        carrier.Engine(entries)
-    certificates.make(entries.certificates)
-    with pytest.raises(OSError, match=f"^scheduler {url}: .*refused"):
-        carrier.Engine(entries)
+    with reserved_port() as port:
+        url = f"tls://127.0.0.1:{port}"
+        entries = loaded(tmp_path, ROSTER.replace("tls://10.0.0.9:8786", url))
+        with pytest.raises(FileNotFoundError, match=r"certificates/ca\.pem"):
+            carrier.Engine(entries)
+        certificates.make(entries.certificates)
+        with pytest.raises(OSError, match=f"^scheduler {url}: .*refused"):
+            carrier.Engine(entries)
 
 
 def test_a_clock_is_found_ahead_by_what_it_is():

@@ -12,7 +12,7 @@ import pytest
 from conftest import connlab, wait_for
 
 from connlab.hosts import certificates, roster, starting
-from tests.client.harness import closed_port
+from tests.client.harness import reserved_port
 from tests.drive_fakes import processes
 
 FAKE_SSH = """#!/bin/sh
@@ -22,9 +22,22 @@ eval "exec $4"
 """
 
 
+ROSTER = """
+scheduler = "tls://127.0.0.1:{port}"
+certificates = "certificates"
+server = "a"
+clients = ["2"]
+[hosts.a]
+address = "127.0.0.2"
+[hosts.2]
+address = "127.0.0.3"
+ssh = "me@b"
+"""
+
+
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a hosts.toml of two hosts on loopback, with the stand-in on the PATH.
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a hosts.toml of two hosts on loopback, with the stand-in on the PATH.
 
     The name of one is a number.
     """
@@ -35,20 +48,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SSH_LOG", str(tmp_path / "ssh.log"))
     path = tmp_path / "hosts.toml"
-    path.write_text(
-        f"""
-scheduler = "tls://127.0.0.1:{closed_port()}"
-certificates = "certificates"
-server = "a"
-clients = ["2"]
-[hosts.a]
-address = "127.0.0.2"
-[hosts.2]
-address = "127.0.0.3"
-ssh = "me@b"
-"""
-    )
-    return path
+    with reserved_port() as port:
+        path.write_text(ROSTER.format(port=port))
+        yield path
 
 
 @contextlib.contextmanager

@@ -32,6 +32,8 @@ from conformance.harness import (
     unsanitized,
 )
 
+from tests.client.harness import reserved_port
+
 MODELS = names()
 CONCURRENT = names(concurrent=True)
 HOST = b"Host: test\r\n"
@@ -317,7 +319,7 @@ def test_no_visit_is_lost_when_many_ask_at_once(model, root, redis):
 @pytest.mark.parametrize("model", MODELS)
 def test_redis_away_is_503_and_its_return_is_noticed(model, root):
     with (
-        upstreams.reserved_port() as port,
+        reserved_port() as port,
         web(model, root, ("127.0.0.1", port)) as server,
     ):
         for _ in range(2):
@@ -468,7 +470,7 @@ def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
     clients = 4
     want = ([200] * 9 + [303]) * 2 * clients
     with (
-        upstreams.reserved_port() as port,
+        reserved_port() as port,
         web(model, root, ("127.0.0.1", port)) as server,
         concurrent.futures.ThreadPoolExecutor(1) as pool,
     ):

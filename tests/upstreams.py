@@ -5,7 +5,6 @@ sockets that behave as Redis must not.
 """
 
 import contextlib
-import random
 import shutil
 import socket
 import struct
@@ -13,38 +12,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from conftest import wait_for
 
-from tests.client.harness import serving
+from tests.client.harness import reserved_port, serving
 
 Address = tuple[str, int]
-
-#: first and last of the ports that the kernel chooses from
-PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
-
-@contextlib.contextmanager
-def reserved_port() -> Iterator[int]:
-    """Keep a port from all others for a block, in which a server may listen on it.
-
-    It is bound without SO_REUSEADDR, which is set afterwards: who sets it as well, as
-    Redis does, may listen there; who asks for a port as we do is refused. Until then
-    connections to it are refused: it does not listen. It lies, where there is room,
-    below the ports that the kernel hands out: a connection of another test that happens
-    to come from it would keep Redis from listening there.
-    """
-    below = range(10_000, int(PORTS_GIVEN.read_text().split()[0]))
-    tried = random.SystemRandom().sample(below, min(20, len(below)))
-    with socket.socket() as sock:
-        for port in [*tried, 0]:
-            with contextlib.suppress(OSError):
-                sock.bind(("127.0.0.1", port))
-                break
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        yield sock.getsockname()[1]
 
 
 def command(address: Address, *words: str) -> bytes:

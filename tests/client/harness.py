@@ -4,6 +4,7 @@ import contextlib
 import csv
 import functools
 import json
+import random
 import socket
 import subprocess
 import threading
@@ -14,6 +15,8 @@ from pathlib import Path
 import conftest
 
 ENGINES = ["epoll", "uring"]
+#: first and last of the ports that the kernel chooses from
+PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @dataclass
@@ -125,9 +128,26 @@ def refused(program: Path, *words: object) -> str:
     return said
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Keep a port from all other tests for a block; nobody listens on it at first.
+
+    It is bound without SO_REUSEADDR, which is set afterwards: who sets it as well, as
+    Redis does, may listen there; who asks for a port as we do is refused. It lies,
+    where there is room, below the ports that the kernel hands out: a connection of
+    another test that happens to come from it would keep a server from listening there.
+    """
+    below = range(10_000, int(PORTS_GIVEN.read_text().split()[0]))
+    tried = random.SystemRandom().sample(below, min(20, len(below)))
+    with socket.socket() as sock:
+        for port in tried:
+            with contextlib.suppress(OSError):
+                sock.bind(("127.0.0.1", port))
+                break
+        else:
+            sock.bind(("127.0.0.1", 0))
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        yield sock.getsockname()[1]
 
 
 wait_for = functools.partial(conftest.wait_for, seconds=10, every_s=0.01)

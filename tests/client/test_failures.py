@@ -13,9 +13,9 @@ import pytest
 from tests.client.harness import (
     FakeServer,
     client,
-    closed_port,
     echo,
     errors,
+    reserved_port,
     serving,
     started,
 )
@@ -55,8 +55,9 @@ def test_requests_that_the_kernel_has_no_memory_for_leave_later(
 
 
 def test_nobody_listens(client_program, engine):
-    port, began = closed_port(), time.monotonic()
-    result = client(client_program, port, "--connections", 9, *engine)
+    began = time.monotonic()
+    with reserved_port() as port:
+        result = client(client_program, port, "--connections", 9, *engine)
     assert time.monotonic() - began < 2
     census = result["connections"]
     assert (census["asked"], census["attempted"], census["refused"]) == (9, 9, 9)

@@ -18,10 +18,10 @@ import pytest
 from tests.client.harness import (
     SLICE_S,
     FakeServer,
-    closed_port,
     echo,
     errors,
     in_turns,
+    reserved_port,
     rows,
     serving,
     started,
@@ -367,9 +367,9 @@ def test_a_target_that_refuses_is_reported(
 ):
     """It is given up alone, in a run that lets its users settle as well."""
     order = slice(None, None, 1 if first else -1)
-    with servers(server_program, 1) as (_, ports):
+    with servers(server_program, 1) as (_, (port,)), reserved_port() as closed:
         flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
-        result = turns(client_program, [closed_port(), ports[0]][order], *flags)
+        result = turns(client_program, [closed, port][order], *flags)
     refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}
@@ -396,7 +396,8 @@ def test_a_target_that_found_no_descriptors_is_reported(client_program, server_p
 
 
 def test_nobody_there_is_a_result(client_program):
-    result = turns(client_program, [closed_port()] * 2)
+    with reserved_port() as closed:
+        result = turns(client_program, [closed] * 2)
     assert result["stop"] == "server_gone"
     assert result["rounds"] == 0
 
