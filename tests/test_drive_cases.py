@@ -8,7 +8,8 @@ import pytest
 from connlab.drive import cases, models
 
 #: all is asked of the first when the client is
-FIRST, *NAMES = [model.name for model in models() if model.available]
+MODELS = {model.name: model for model in models() if model.available}
+FIRST, *NAMES = MODELS
 ONE_OF_EACH = {model.family: model.name for model in models()}.values()
 LEAKS = "no memory leaked"
 VALGRIND = shutil.which("valgrind")
@@ -41,7 +42,7 @@ def verdict(text: str, *, answered: int) -> cases.Answer:
     ],
 )
 def test_no_memory_leaks_from(name):
-    answer = cases._under_valgrind(name, "server_under", subject=name)
+    answer = cases._under_valgrind(MODELS[name], "server_under", subject=name)
     assert answer.holds, answer
 
 

@@ -212,14 +212,9 @@ def _lost(server: str, valgrind: str, *, visited: bool) -> tuple[int, int]:
             with running(f"{' '.join(words)} {server}") as serving:
                 if visited:
                     report, _, _ = _ask_client(serving)
-                    whole = report is not None and _is_whole(report)
+                    whole = report is not None and cases.is_whole(report)
         except NotServing:
             return 0, 0
         texts = (path.read_text() for path in Path(folder).iterdir())
         lost, reports = cases.lost("".join(texts), kinds=_SURELY)
         return (lost, reports) if lost or whole else (0, 0)
-
-
-def _is_whole(report: dict) -> bool:
-    """Whether a client got an answer to everything that it was to ask."""
-    return report["requests"]["completed"] == CONNECTIONS * REQUESTS

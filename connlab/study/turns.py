@@ -20,9 +20,8 @@ than Bonferroni's for 2 to 22 servers and 4 to 10 trials: not worth its length.
 The median over rounds is hard to beat: what disturbs a round has heavy tails. In both
 references the ratios of a server scattered from trial to trial 1.11 and 1.04 times as
 much by Hodges and Lehmann's estimator, 1.00 and 1.02 times by median polish of all
-servers, and no less when each slice was first adjusted by those next to it in time
-(Papadakis's method for field trials), although neighbouring slices correlate by 0.5 to
-0.8.
+servers, and 1.02 to 1.09 times when each slice was first adjusted by those beside it in
+time (Papadakis's method for field trials), which correlate with it by up to 0.8.
 """
 
 import math

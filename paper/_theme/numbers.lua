@@ -238,7 +238,7 @@ local function remark_of(content)
   end
 end
 
--- Of sentences and not of the numbers before it: the last one may have as many.
+-- It names sentences, as the last of them may hold just as many numbers.
 local function of_several(text, count)
   local first, rest = text:match("^%((%u)(.*%.%))$")
   if text == not_measured or not first then
