@@ -2,13 +2,18 @@
 
     turns of a trial -> logs of each round -> median of log ratios: a number per trial
 
+A baseline may have taken turns as several servers: the median then is of all pairs, of
+a round of the one and a round of each of the others. A mean of these would bias it, as
+what disturbs a round makes it slower only; in pairs, equal servers change places.
+
 The stopping rule of a sweep (`connlab.drive.stopping`) and the printed ratios
 (`connlab.study.turns`, which says why the median) both use it: a sweep that was judged
 by other ratios than the printed ones would stop too late or too early.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -73,10 +78,20 @@ class Rounds:
         finite = np.isfinite(y) & np.isfinite(x)
         return number[finite], y[finite], x[finite]
 
-    def log_ratio(self, base: "Rounds", metric: str) -> float:
-        """Return the median over rounds of log(self / base); nan without a round."""
-        _, y, x = self.shared(base, metric)
-        return float(np.median(y - x)) if len(y) else math.nan
+
+def shared(
+    arms: Iterable[Rounds], bases: Collection[Rounds], metric: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return as `Rounds.shared` what all pairs of two sides of a set have."""
+    pairs = [arm.shared(base, metric) for arm in arms for base in bases]
+    number, y, x = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    return number, y, x
+
+
+def log_ratio(arms: Iterable[Rounds], bases: Collection[Rounds], metric: str) -> float:
+    """Return the median of log(arm / base) over rounds and pairs; nan without any."""
+    _, y, x = shared(arms, bases, metric)
+    return float(np.median(y - x)) if len(y) else math.nan
 
 
 def _share_timed(trial: Mapping[str, Any]) -> float:
@@ -94,21 +109,31 @@ def _share_timed(trial: Mapping[str, Any]) -> float:
 
 
 def to_baseline(
-    trial: Mapping, baseline: Mapping, metrics: Sequence[str]
+    trial: Mapping, baselines: Collection[Mapping], metrics: Sequence[str]
 ) -> dict[str, float | None]:
     """Return log(trial / baseline) of each metric, None where it has none.
 
-    Both are trials of one set as `connlab.schema.Trial` dumps them. Metrics are columns
-    that are positive; one that is none of `METRICS` (a quantile of the whole run) is
-    compared by trial.
+    All are trials of one set as `connlab.schema.Trial` dumps them, `baselines` of one
+    cell. Metrics are columns that are positive; one that is none of `METRICS` (a
+    quantile of the whole run) is compared by trial.
     """
-    arm, base = (Rounds(side) for side in (trial, baseline))
+    if not baselines:
+        return dict.fromkeys(metrics)
+    arm, bases = Rounds(trial), [Rounds(baseline) for baseline in baselines]
     logs = {}
     for metric in metrics:
         if metric in METRICS:
-            log = arm.log_ratio(base, metric)
-            logs[metric] = log if math.isfinite(log) else None
+            log = log_ratio([arm], bases, metric)
         else:
-            y, x = (schema.flatten(side).get(metric) for side in (trial, baseline))
-            logs[metric] = math.log(y / x) if y and x else None
+            y, *xs = (schema.flatten(t).get(metric) for t in (trial, *baselines))
+            log = log_ratio_of_values([y], xs)
+        logs[metric] = log if math.isfinite(log) else None
     return logs
+
+
+def log_ratio_of_values(
+    arms: Iterable[float | None], bases: Iterable[float | None]
+) -> float:
+    """Return the mean of log(arms) less that of log(bases); nan if one has none."""
+    y, x = ([math.log(v) for v in side if v and v > 0] for side in (arms, bases))
+    return fmean(y) - fmean(x) if y and x else math.nan

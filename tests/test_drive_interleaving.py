@@ -127,6 +127,22 @@ def test_a_set_that_has_no_room_is_divided_and_each_part_carries_the_baseline():
     assert arms == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize(
+    ("others", "servers"), [(1, 1), (3, 1), (4, 2), (8, 2), (9, 3), (26, 5)]
+)
+def test_a_baseline_stands_beside_many_as_several_servers(others, servers):
+    """As many as the square root of those that are compared with it."""
+    cells = [cell("epoll", workers=n) for n in range(others + 1)]
+    (group,) = grouped(cells, ("workers",))
+    baseline = next(iter(group.baselines.values()))
+    assert [slot.cell for slot in group.carried] == [baseline] * (servers - 1)
+    assert len(set(group.all)) == others + servers
+    rest = group.without([slot for slot in group.slots if slot.cell == baseline])
+    assert [slot.cell for slot in rest.carried] == [baseline] * servers
+    alone = group.without([slot for slot in group.slots if slot.cell != baseline])
+    assert not alone.carried
+
+
 def test_sets_share_a_trial_with_numbers_of_connections_beside():
     """Each server is compared with the baseline that has as many connections."""
     cells = [cell(name, n) for name in ("poll", "epoll") for n in (10, 20)]
@@ -433,6 +449,23 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert (again.done, again.resumed) == (0, 12)
     stopped = manifest(tmp_path)["studies"]["s"]["stopping"]["sets"]
     assert {row["pairs"] for row in stopped} == {2}
+
+
+def test_a_baseline_of_many_is_several_servers_and_resumed(client_program, tmp_path):
+    names = ["epoll", "poll", "select", "epoll-et", "coroutine"]
+    first = swept(tmp_path, names)
+    trials = rows(tmp_path)
+    assert (first.done, len(trials)) == (20, 24)
+    assert len({trial["key"] for trial in trials}) == 24
+    for name in {trial["turns"]["set"] for trial in trials}:
+        part = [t for t in trials if t["turns"]["set"] == name]
+        assert [t["factors"]["model"] for t in part[:2]] == ["epoll"] * 2
+        assert sorted(t["turns"]["carried"] for t in part) == [False] * 5 + [True]
+        assert {t["turns"]["beside"] for t in part} == {6}
+    stopped = manifest(tmp_path)["studies"]["s"]["stopping"]["widths"]
+    again = swept(tmp_path, names)
+    assert (again.done, again.resumed) == (0, 20)
+    assert manifest(tmp_path)["studies"]["s"]["stopping"]["widths"] == stopped
 
 
 def test_the_length_of_a_slice_may_vary_and_be_none(client_program, tmp_path):

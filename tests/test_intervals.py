@@ -426,6 +426,18 @@ def test_a_ratio_to_a_baseline_is_taken_within_its_set():
         assert table.loc[model, "value"] == pytest.approx(math.exp(logs.mean()))
 
 
+@pytest.mark.parametrize("baseline", ["b", "a"])
+def test_a_set_has_one_ratio_to_a_baseline_that_is_there_twice(baseline):
+    frame = split_sets().query("connections == 10")
+    frame["set"] = frame["block"].astype(str)
+    table = ratios(frame, "response_p99_s", baseline=baseline).set_index("model")
+    assert table["n"].tolist() == [4, 4]
+    logs = np.log(frame.groupby("model")["response_p99_s"].apply(stats.gmean))
+    for model in {"a", "b", "c"} - {baseline}:
+        log = logs[model] - logs[baseline]
+        assert table.loc[model, "value"] == pytest.approx(math.exp(log))
+
+
 def test_samples_without_common_blocks_have_no_trial_of_their_own_for_a_carried_one():
     changed = unpaired(split_sets().query("connections == 10"))
     table = ratios(changed, "response_p99_s", baseline="b")

@@ -75,7 +75,7 @@ def test_a_round_has_its_numbers_unless_others_disturbed_it(whole, disturbed):
 @pytest.mark.parametrize("disturbed", [(), (3, 5, 6)])
 def test_a_ratio_is_the_one_that_the_study_prints(metric, disturbed):
     arm, base = trial(1, disturbed=disturbed), trial(2, disturbed=disturbed)
-    log = rounds.to_baseline(arm, base, [metric])[metric]
+    log = rounds.to_baseline(arm, [base], [metric])[metric]
     assert log == pytest.approx(printed(arm, base, metric))
     assert disturbed == () or log != pytest.approx(printed(trial(1), trial(2), metric))
 
@@ -84,17 +84,17 @@ def test_rounds_without_a_value_are_left_out():
     arm, base = trial(1), trial(2)
     arm["turns"]["requests"][0] = base["turns"]["server_cpu_ns"][1] = 0
     assert all(math.isnan(logs[0]) for logs in rounds.Rounds(arm).logs.values())
-    logs = rounds.to_baseline(arm, base, COLUMNS)
+    logs = rounds.to_baseline(arm, [base], COLUMNS)
     for metric in COLUMNS:
         assert logs[metric] == pytest.approx(printed(arm, base, metric))
     arm["turns"]["requests"] = [0] * 9
-    assert rounds.to_baseline(arm, base, COLUMNS)["throughput_rps"] is None
+    assert rounds.to_baseline(arm, [base], COLUMNS)["throughput_rps"] is None
 
 
 def test_the_p99_of_slices_is_known_in_an_open_loop_only():
     arm, base = trial(1), trial(2)
     arm["turns"]["response_p99_ns"] = base["turns"]["response_p99_ns"] = []
-    assert rounds.to_baseline(arm, base, ["slice_p99_s"]) == {"slice_p99_s": None}
+    assert rounds.to_baseline(arm, [base], ["slice_p99_s"]) == {"slice_p99_s": None}
 
 
 def test_a_mean_response_is_of_the_requests_that_fell_due_after_the_lead_in():
@@ -103,7 +103,7 @@ def test_a_mean_response_is_of_the_requests_that_fell_due_after_the_lead_in():
     for side, share in ((arm, 0.8), (base, 1.0)):
         side["client"]["response"]["n"] = share * sum(side["turns"]["requests"])
     metrics = ["response_mean_s", "throughput_rps"]
-    logs = rounds.to_baseline(arm, base, metrics)
+    logs = rounds.to_baseline(arm, [base], metrics)
     a, b = (
         np.divide(side["turns"]["response_ns"], side["turns"]["requests"])
         for side in (arm, base)
@@ -111,13 +111,49 @@ def test_a_mean_response_is_of_the_requests_that_fell_due_after_the_lead_in():
     median = np.median(np.log(a / b))
     assert logs["response_mean_s"] == pytest.approx(median - math.log(0.8))
     arm["turns"]["pause_ms"] = 10.0  # over hosts the count is of other rounds, too
-    afar = rounds.to_baseline(arm, base, metrics)
+    afar = rounds.to_baseline(arm, [base], metrics)
     assert afar["response_mean_s"] == pytest.approx(median)
     assert afar["throughput_rps"] == logs["throughput_rps"]
 
 
+@pytest.mark.parametrize("metric", [*COLUMNS, "response_p99_s"])
+def test_a_baseline_that_is_there_more_than_once_is_paired_with_each(metric):
+    arm, *bases = sides = [trial(seed) for seed in (4, 2, 3)]
+    log = rounds.to_baseline(arm, bases, [metric])[metric]
+    if metric == "response_p99_s":
+        assert log == pytest.approx(math.log(4) - math.log(2 * 3) / 2)
+        return
+    y, *xs = (rounds.Rounds(side).logs[metric] for side in sides)
+    assert log == pytest.approx(np.median([y - x for x in xs]))
+    printed_ones = [rounds.to_baseline(arm, [base], [metric])[metric] for base in bases]
+    assert log not in printed_ones
+
+
+def servers(rng: np.random.Generator, count: int) -> list[rounds.Rounds]:
+    """Return equal servers of a set, of which now and then a round is much slower."""
+    of_round = rng.exponential(0.1, 12)  # what strikes all of a round
+    seconds = np.exp(of_round + rng.exponential(0.2, (count, 12)))
+    made = trial(1, rounds=12)
+    return [
+        rounds.Rounds(made | {"turns": made["turns"] | {"seconds": list(row)}})
+        for row in seconds * np.array(made["turns"]["requests"]) / 700
+    ]
+
+
+def test_equal_servers_have_a_ratio_of_1_that_more_baselines_make_narrower():
+    rng, logs = np.random.default_rng(1), {1: [], 5: []}
+    for _ in range(400):
+        arm, *bases = servers(rng, 6)
+        for count, found in logs.items():
+            found.append(rounds.log_ratio([arm], bases[:count], "throughput_rps"))
+    for found in logs.values():
+        assert abs(np.mean(found)) < 3 * np.std(found) / 20
+    assert np.std(logs[5]) < 0.85 * np.std(logs[1])
+
+
 def test_a_quantile_of_a_run_is_compared_by_trial():
-    logs = rounds.to_baseline(trial(4), trial(2), ["response_p99_s"])
+    logs = rounds.to_baseline(trial(4), [trial(2)], ["response_p99_s"])
     assert logs["response_p99_s"] == pytest.approx(math.log(2))
-    for sides in ((trial(0), trial(2)), (trial(2), trial(0))):  # of one it is not known
-        assert rounds.to_baseline(*sides, ["response_p99_s"])["response_p99_s"] is None
+    for arm, base in ((0, 2), (2, 0)):  # of one it is not known
+        logs = rounds.to_baseline(trial(arm), [trial(base)], ["response_p99_s"])
+        assert logs["response_p99_s"] is None

@@ -21,12 +21,17 @@ PLACES = ("redis", "root")
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a trial in a sweep: its cell, repeat, block, and order in it."""
+    """The place of a trial in a sweep: its cell, repeat, block, and order in it.
+
+    `copy` numbers, from 1 on, what was measured once more beside others, as they are
+    compared with it.
+    """
 
     cell: int
     repeat: int
     block: int
     order: int
+    copy: int = 0
 
 
 def grids(factors: Mapping | Sequence[Mapping]) -> tuple[Mapping[str, Sequence], ...]:
@@ -129,16 +134,18 @@ def key(
     environment: str,
     unavailable: str | None = None,
     carried_by: str | None = None,
+    copy: int = 1,
 ) -> str:
     """Return the name that a trial is resumed by: a hash of all that defines it.
 
     Locations (`PLACES`) do not define it. The reason why a model is `unavailable` does,
-    so that it is measured once it is available; so does the name of the set,
-    `carried_by`, for which a baseline is measured once more.
+    so that it is measured once it is available; so do the name of the set,
+    `carried_by`, for which a baseline is measured once more, and which `copy` it is.
     """
     parts = [_defining(factors), repeat, dict(binaries), environment]
     parts += [] if unavailable is None else [unavailable]
     parts += [] if carried_by is None else ["carried", carried_by]
+    parts += [] if copy <= 1 else [copy]
     return _hash(parts)
 
 

@@ -5,7 +5,8 @@
 
 Each server of a set has a line of its own, with the facts of any trial and in ``turns``
 the rounds that it shares with the others: trials of one block and the same factors but
-those of `beside` were measured under the same client within milliseconds.
+those of `beside` were measured under the same client within milliseconds. The baseline
+stands beside many others as several servers (`baselines_beside`).
 
 Sets whose cells differ in their number of connections as well can share a trial, each
 server with users of its own: then what more of them cost is told by rounds too.
@@ -17,6 +18,8 @@ leave some of its users unserved, a trial that counts requests or stops a server
 from __future__ import annotations
 
 import itertools
+import math
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -59,9 +62,9 @@ class Set:
 class Group:
     """The slots that are measured together, and the baseline of each one's cell.
 
-    `carried` are slots of baselines that are not among them: they are measured once
-    more, as a ratio needs both sides in one trial. Without `baselines` the only slot is
-    measured alone.
+    `carried` are baselines that are measured once more: where they are not among the
+    slots, as a ratio needs both sides in one trial, and beside many others. Without
+    `baselines` the only slot is measured alone.
     """
 
     slots: tuple[grid.Slot, ...]
@@ -70,12 +73,16 @@ class Group:
     @property
     def carried(self) -> tuple[grid.Slot, ...]:
         cells = {slot.cell for slot in self.slots}
-        missing = {
-            self.baselines[cell]: None
+        compared = Counter(
+            self.baselines[cell]
             for cell in sorted(cells & self.baselines.keys())
-            if self.baselines[cell] not in cells
-        }
-        return tuple(replace(self.slots[0], cell=cell) for cell in missing)
+            if self.baselines[cell] != cell
+        )
+        return tuple(
+            replace(self.slots[0], cell=cell, copy=copy)
+            for cell, others in compared.items()
+            for copy in range(1, baselines_beside(others) + (cell not in cells))
+        )
 
     @property
     def all(self) -> tuple[grid.Slot, ...]:
@@ -86,6 +93,17 @@ class Group:
         """Return the group of the slots that are not kept already."""
         slots = tuple(slot for slot in self.slots if slot not in kept)
         return Group(slots, self.baselines)
+
+
+def baselines_beside(others: int) -> int:
+    """Return how many servers of a baseline take turns with so many others.
+
+    All of these are compared with it, so that its own noise is in every ratio. Of n
+    turns in all the k others are told from a baseline best when that has √k times as
+    many as each (Dunnett, JASA 50, 1955). They go to fresh servers, each with
+    one turn a round as all have: a server with more turns would find its caches warmer.
+    """
+    return max(1, math.isqrt(others))
 
 
 def sets(

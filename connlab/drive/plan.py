@@ -1,8 +1,9 @@
 """The plan of a sweep: its arguments, checked, and what it will cost."""
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -69,10 +70,13 @@ class SweepPlan:
     unheld: Mapping[int, str]
     location: Location
 
-    def key(self, cell: int, repeat: int, *, carried_by: str | None = None) -> str:
+    def key(
+        self, cell: int, repeat: int, *, carried_by: str | None = None, copy: int = 1
+    ) -> str:
         """Return the key of a cell's trial number `repeat`.
 
-        `carried_by` is the name of a set for which a baseline was measured once more.
+        `carried_by` is the name of a set for which a baseline was measured once more,
+        and `copy` says how many times so far.
         """
         factors = self.cells[cell]
         return grid.key(
@@ -82,7 +86,13 @@ class SweepPlan:
             environment=self.environment,
             unavailable=self.unavailable(cell),
             carried_by=carried_by,
+            copy=copy,
         )
+
+    def copies(self, cell: int, repeat: int, name: str) -> Iterator[str]:
+        """Give the keys of a baseline's copies in the set of this name, without end."""
+        for copy in itertools.count(1):
+            yield self.key(cell, repeat, carried_by=name, copy=copy)
 
     def unavailable(self, cell: int) -> str | None:
         """Return why a cell cannot be measured where the sweep is; None: it can."""
@@ -99,6 +109,11 @@ class SweepPlan:
     def baseline(self, cell: int) -> int | None:
         """Return the cell that a cell is compared with in its set, if it is in one."""
         return next((s.baseline for s in self.sets if cell in s.members), None)
+
+    def servers_beside(self, cell: int) -> float:
+        """Return the servers of a cell's set, for each of its cells."""
+        members = next(len(s.members) for s in self.sets if cell in s.members)
+        return 1 + (interleaving.baselines_beside(members - 1) - 1) / members
 
     def levels(self, cell: int) -> dict[str, Any]:
         """Return a cell's levels of the factors that vary."""
@@ -277,8 +292,9 @@ def resumable(plan: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
             kept[key] = on_disk[key]
             rounds = on_disk[key].get("turns")
             if baseline is not None and rounds:
-                carried = plan.key(baseline, repeat, carried_by=rounds["set"])
-                kept |= {carried: on_disk[carried]} if carried in on_disk else {}
+                keys = plan.copies(baseline, repeat, rounds["set"])
+                copies = itertools.takewhile(on_disk.__contains__, keys)
+                kept |= {copy: on_disk[copy] for copy in copies}
     return kept
 
 
@@ -331,7 +347,8 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
         settling = _users(factors) * _answer_s(factors)  # all are answered once
         connecting = first + connections * _PER_CONNECTION_S + settling
         longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
-        return _IN_SET_S + connecting + longer * measuring
+        whole = plan.servers_beside(cell)
+        return whole * (_IN_SET_S + connecting + longer * measuring)
     connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)

@@ -143,6 +143,7 @@ def sweep(
         Which server of each set the others are compared with, as
         ``{"model": "epoll"}``, the default; the set's first if none has these levels.
         Where a machine has no room for a whole set, each part of it has the baseline.
+        Beside k others it stands as √k servers, whose further trials are ``carried``.
     response_times : float
         Mean response times that a window holds at least: windows (of a set: its
         rounds) are prolonged until they do. 0: they last `duration`.
@@ -427,11 +428,6 @@ class _Sweep:
         """Add to the flat rows of a group their log ratios to their baselines."""
         from connlab import rounds  # late: a first server starts before numpy is loaded
 
-        baselines = {
-            (slot.cell, row["turns"]["set"]): row
-            for slot, row in rows.items()
-            if slot.cell in group.baselines.values() and row.get("turns")
-        }
         metrics = tuple(self.plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
         for slot in group.slots:
             cell = group.baselines[slot.cell]
@@ -439,13 +435,29 @@ class _Sweep:
                 flat[slot][stopping.RATIOS] = {}
                 continue
             row = rows[slot]
-            name = (row.get("turns") or {}).get("set")
-            key = self.plan.key(cell, slot.repeat, carried_by=name)
-            baseline = baselines.get((cell, name)) or self.kept.get(key)
-            logs = dict.fromkeys(metrics)
-            if name and baseline and stopping.is_used(schema.flatten(baseline)):
-                logs = rounds.to_baseline(row, baseline, metrics)
+            baselines = self._baselines_of(slot, cell, rows)
+            logs = rounds.to_baseline(row, baselines, metrics)
             flat[slot][stopping.RATIOS] = logs
+
+    def _baselines_of(
+        self, slot: grid.Slot, cell: int, rows: Mapping[grid.Slot, dict]
+    ) -> list[dict]:
+        """Return the trials of the baseline, a cell, in the set of a slot's trial.
+
+        Those that count, of `rows` and of those on disk.
+        """
+        name = (rows[slot].get("turns") or {}).get("set")
+        if name is None:
+            return []
+        there = [row for s, row in rows.items() if s.cell == cell]
+        keys = self.plan.copies(cell, slot.repeat, name)
+        there += map(self.kept.get, itertools.takewhile(self.kept.__contains__, keys))
+        return [
+            row
+            for row in there
+            if (row.get("turns") or {}).get("set") == name
+            and stopping.is_used(schema.flatten(row))
+        ]
 
     def _count_rounds(self, trials: Sequence[schema.Trial]) -> None:
         turns = next((trial.turns for trial in trials if trial.turns), None)
@@ -693,17 +705,19 @@ def _trials(
     kept = []
     pairs = zip(cells, outcomes, strict=True)
     in_turns = [cell for cell, outcome in pairs if outcome.turns]
+    whole = len(slots) / len(group.slots)
     for slot, factors, outcome in zip(slots, cells, outcomes, strict=True):
         carried = slot not in group.slots
         name = set_name if carried else None
         in_set = {"set": set_name, "carried": carried}
         trial = schema.Trial(
-            key=plan.key(slot.cell, slot.repeat, carried_by=name),
+            key=plan.key(slot.cell, slot.repeat, carried_by=name, copy=slot.copy),
             block=slot.block,
             order=slot.order,
             repeat=slot.repeat,
             factors=factors,
-            seconds=outcome.seconds,
+            # a budget, and who asks what is left, know of a group's own slots
+            seconds=outcome.seconds * (1 if carried else whole),
             binaries=plan.binaries_of(plan.models[factors["model"]]),
             commands=_commands(factors, in_turns or cells, setting, outcome),
             server=outcome.server,

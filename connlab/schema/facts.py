@@ -252,7 +252,8 @@ class Turns(Facts):
     beside: int
     """Servers of the set, this one among them."""
     carried: bool = False
-    """The baseline measured once more, in a set that was split for lack of room."""
+    """The baseline measured once more: beside many others, or in a set that was split
+    for lack of room."""
     slice_ms: float
     lead_in_ms: float
     pause_ms: float | None = None

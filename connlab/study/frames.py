@@ -113,10 +113,11 @@ def load(
         Columns of `connlab.schema.COLUMNS`, then `reason` (text, missing for a
         usable trial) and any factor that `COLUMNS` does not know; where servers took
         turns, `set` (text) and `rounds` (`connlab.rounds.Rounds`). `carried`
-        marks the baseline measured once more in a set that was split. Sorted by block
-        and order. ``attrs`` holds run, study, folder (str), registry (the server's
-        models, if the manifest has them), settings (by which trials were taken; None:
-        all were) and notes: sentences about what is missing or was left out.
+        marks the baseline measured once more, beside many or in a set that was split.
+        Sorted by block and order. ``attrs`` holds run, study, folder (str), registry
+        (the server's models, if the manifest has them), settings (by which trials were
+        taken; None: all were) and notes: sentences about what is missing or was left
+        out.
 
     Raises
     ------

@@ -22,6 +22,9 @@ references the ratios of a server scattered from trial to trial 1.11 and 1.04 ti
 much by Hodges and Lehmann's estimator, 1.00 and 1.02 times by median polish of all
 servers, and 1.02 to 1.09 times when each slice was first adjusted by those beside it in
 time (Papadakis's method for field trials), which correlate with it by up to 0.8.
+
+What narrows all ratios of a set at once is less noise in what they are divided by: so a
+baseline of k others takes turns as √k servers (`connlab.drive.interleaving`).
 """
 
 import math
@@ -33,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from connlab.rounds import METRICS, Rounds
+from connlab.rounds import METRICS, Rounds, log_ratio, log_ratio_of_values, shared
 from connlab.study.interval import LEVEL, Interval
 from connlab.variances import Fit
 
@@ -99,9 +102,12 @@ class Side:
         return list(map(_Turns, *columns))
 
     @cached_property
-    def by_set(self) -> dict[str, "_Turns"]:
-        """`turns` by their set."""
-        return {row.set: row for row in self.turns}
+    def by_set(self) -> dict[str, list["_Turns"]]:
+        """`turns` by their set; a baseline may be there more than once."""
+        sets: dict[str, list[_Turns]] = {}
+        for row in self.turns:
+            sets.setdefault(row.set, []).append(row)
+        return sets
 
 
 class _Turns(NamedTuple):
@@ -119,9 +125,10 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     """Return log(arm / base) of each trial in which both took turns, else None.
 
     From the rounds where the metric has a value in each (`connlab.rounds.METRICS`),
-    else from the values of the trials, which share their client and their time. A trial
-    without a partner in its set is compared with that of its block. A carried one is
-    not, and no partner serves twice, as each log counts as a trial.
+    else from the values of the trials, which share their client and their time: one log
+    a set, however often the baseline is there. A trial without a partner in its set is
+    compared with that of its block. A carried one is not, and no partner serves twice,
+    as each log counts as a trial.
     """
     if not (arm.took_turns and base.took_turns):
         return None
@@ -132,12 +139,14 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
         if row.set in unmatched and not row.carried
     }
     logs = []
-    for row in arm.turns:
-        other = base.by_set.get(row.set)
-        if other is None and not row.carried:
+    for name, rows in arm.by_set.items():
+        if others := base.by_set.get(name):
+            logs.append(_log_ratio(rows, others, arm.metric))
+            continue
+        for row in rows:
             other = same_block.get((row.block, row.repeat))
-        if other is not None:
-            logs.append(_log_ratio(row, other, arm.metric))
+            if other and not row.carried:
+                logs.append(_log_ratio([row], [other], arm.metric))
     return np.array([log for log in logs if math.isfinite(log)])
 
 
@@ -147,7 +156,7 @@ def shares_rounds(arm: Side, base: Side) -> bool:
 
 
 def carried(trials: pd.DataFrame) -> pd.Series:
-    """Mark the baseline that was measured once more, in a set that was split.
+    """Mark the baseline that was measured once more, beside many or in a split set.
 
     Ratios within its set need it; it is no trial of the baseline's cell.
     """
@@ -168,11 +177,14 @@ def took_turns(side: pd.DataFrame) -> bool:
     return "set" in side and bool(in_turns(side).all())
 
 
-def _log_ratio(arm: _Turns, base: _Turns, metric: str) -> float:
-    if metric in METRICS and arm.set == base.set:
-        return arm.rounds.log_ratio(base.rounds, metric)
-    y, x = arm.value, base.value
-    return math.log(y / x) if y > 0 and x > 0 else math.nan
+def _log_ratio(arms: list[_Turns], bases: list[_Turns], metric: str) -> float:
+    if metric in METRICS and arms[0].set == bases[0].set:
+        return log_ratio(
+            [row.rounds for row in arms], [row.rounds for row in bases], metric
+        )
+    return log_ratio_of_values(
+        [row.value for row in arms], [row.value for row in bases]
+    )
 
 
 def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarray:
@@ -181,20 +193,19 @@ def differences(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> np.ndarra
     The median over rounds of the differences: a ratio times the mean of the baseline
     would count what disturbed the mean.
     """
-    shared = (logs for _, (_, *logs) in _shared(arm, base, metric))
-    return np.array([np.median(np.exp(y) - np.exp(x)) for y, x in shared if len(y)])
+    pairs = (logs for _, (_, *logs) in _shared(arm, base, metric))
+    return np.array([np.median(np.exp(y) - np.exp(x)) for y, x in pairs if len(y)])
 
 
 def _shared(
     arm: pd.DataFrame, base: pd.DataFrame, metric: str
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """Give each set that both are in, with its rounds as from `Rounds.shared`."""
+    """Give each set that both are in, with its rounds as from `rounds.shared`."""
     if not (took_turns(arm) and took_turns(base)):
         return
-    others = dict(zip(base["set"], base["rounds"], strict=True))
-    for name, rounds in zip(arm["set"], arm["rounds"], strict=True):
-        if name in others:
-            yield name, rounds.shared(others[name], metric)
+    arms, bases = (side.groupby("set")["rounds"].agg(list) for side in (arm, base))
+    for name in arms.index.intersection(bases.index):
+        yield name, shared(arms[name], bases[name], metric)
 
 
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -218,9 +229,9 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     parts = []
     for name, (number, y, x) in _shared(arm, base, metric):
         if len(number):
-            position = (number - number[0]) / max(1, number[-1] - number[0])
-            rounds = {"round": number, "position": position, "ratio": np.exp(y - x)}
-            parts.append(pd.DataFrame({"set": name, **rounds}))
+            position = (number - number.min()) / max(1, np.ptp(number))
+            course = {"round": number, "position": position, "ratio": np.exp(y - x)}
+            parts.append(pd.DataFrame({"set": name, **course}))
     columns = ["set", "round", "position", "ratio"]
     return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
