@@ -206,8 +206,10 @@ def _shared(
     """Give each set that both are in, with its rounds as from `rounds.shared`."""
     if not (took_turns(arm) and took_turns(base)):
         return
-    arms, bases = (side.groupby("set")["rounds"].agg(list) for side in (arm, base))
-    for name in arms.index.intersection(bases.index):
+    arms, bases = (
+        side.groupby("set", sort=False)["rounds"].agg(list) for side in (arm, base)
+    )
+    for name in arms.index.intersection(bases.index, sort=False):
         yield name, shared(arms[name], bases[name], metric)
 
 
