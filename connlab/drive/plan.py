@@ -3,7 +3,7 @@
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,10 +89,15 @@ class SweepPlan:
             copy=copy,
         )
 
-    def copies(self, cell: int, repeat: int, name: str) -> Iterator[str]:
-        """Give the keys of a baseline's copies in the set of this name, without end."""
-        for copy in itertools.count(1):
-            yield self.key(cell, repeat, carried_by=name, copy=copy)
+    def copies(
+        self, cell: int, repeat: int, name: str, trials: Mapping[str, dict]
+    ) -> dict[str, dict]:
+        """Return the trials of a baseline's copies in the set of this name, by key."""
+        numbers = itertools.count(1)
+        keys = (self.key(cell, repeat, carried_by=name, copy=n) for n in numbers)
+        return {
+            key: trials[key] for key in itertools.takewhile(trials.__contains__, keys)
+        }
 
     def unavailable(self, cell: int) -> str | None:
         """Return why a cell cannot be measured where the sweep is; None: it can."""
@@ -292,9 +297,7 @@ def resumable(plan: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
             kept[key] = on_disk[key]
             rounds = on_disk[key].get("turns")
             if baseline is not None and rounds:
-                keys = plan.copies(baseline, repeat, rounds["set"])
-                copies = itertools.takewhile(on_disk.__contains__, keys)
-                kept |= {copy: on_disk[copy] for copy in copies}
+                kept |= plan.copies(baseline, repeat, rounds["set"], on_disk)
     return kept
 
 

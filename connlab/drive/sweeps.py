@@ -450,8 +450,7 @@ class _Sweep:
         if name is None:
             return []
         there = [row for s, row in rows.items() if s.cell == cell]
-        keys = self.plan.copies(cell, slot.repeat, name)
-        there += map(self.kept.get, itertools.takewhile(self.kept.__contains__, keys))
+        there += self.plan.copies(cell, slot.repeat, name, self.kept).values()
         return [
             row
             for row in there

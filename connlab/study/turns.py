@@ -25,7 +25,7 @@ time (Papadakis's method for field trials), which correlate with it by up to 0.8
 
 What narrows all ratios of a set at once is less noise in what they are divided by: so a
 baseline of k others takes turns as √k servers (`connlab.drive.interleaving`). From
-trial to trial the ratios of 16 and 17 servers then scattered 0.90 and 0.95 times as
+trial to trial the ratios of 17 and 16 servers then scattered 0.90 and 0.95 times as
 much for rates and 0.78 and 0.72 times for CPU time (50 and 1000 connections), in 1.17
 times as many slices.
 """
