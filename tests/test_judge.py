@@ -156,6 +156,7 @@ def test_who_sends_to_a_client_that_has_gone_dies_of_sigpipe():
     (resets,) = (c for c in conversations.REQUIRED if c.name == "resets")
     with running.running(line("fragile")) as server:
         (heard,) = conversations.hold([resets], server.address)
+        server.wait_for_its_end()
     assert not heard.ok
     assert "SIGPIPE" in server.died()
 

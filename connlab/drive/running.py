@@ -70,6 +70,16 @@ class Running:
         except OSError:
             return None
 
+    def wait_for_its_end(self) -> None:
+        """Give a server that answers no longer a moment to end by itself.
+
+        Its port closes a little before those that started it have reported its end;
+        asked to end in between, it would not count as one that `died`.
+        """
+        settled(
+            lambda: self.host.sample(self.handle, machine=False).gone, expected=True
+        )
+
     def died(self) -> str | None:
         """Return how it ended and what it printed, if nobody had asked it to."""
         return trials.died(self.ended)

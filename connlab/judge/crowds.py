@@ -79,6 +79,8 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
             with running(server) as serving:
                 baseline, limit = _baseline(serving), _descriptors_limit(serving)
                 level = _meet(serving, clients)
+                if not level.carried:
+                    serving.wait_for_its_end()
         except NotServing as error:
             level = Level(clients, died=str(error))
         else:

@@ -273,6 +273,8 @@ def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | No
     with running(line) as serving:
         verdict.start_s = verdict.start_s or serving.ready.get("start_s")
         verdict.heard += conversations.hold(todo, serving.address)
+        if not verdict.heard[-1].ok:
+            serving.wait_for_its_end()
     ended = serving.ended
     verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]
     usage = next((e for e in ended.lines if e.get("event") == "usage"), {})
