@@ -143,6 +143,20 @@ def test_a_baseline_stands_beside_many_as_several_servers(others, servers):
     assert not alone.carried
 
 
+def test_a_server_at_an_address_is_one_beside_however_many():
+    """Asked as several targets it would hold as many times the connections."""
+    names = ["at:127.0.0.1:7000", *(f"at:127.0.0.1:{port}" for port in range(1, 10))]
+    cells = [cell(name) for name in names]
+    models = {name: model(name) for name in names}
+    (group,) = grouped(cells, models=models)
+    assert group.baselines == dict.fromkeys(range(10), 0)
+    assert not group.carried
+    rest = group.without([slot for slot in group.slots if slot.cell == 0])
+    assert [slot.cell for slot in rest.carried] == [0]
+    (whole,) = interleaving.sets(cells, models, beside=("model",))
+    assert whole.servers == 10
+
+
 def test_sets_share_a_trial_with_numbers_of_connections_beside():
     """Each server is compared with the baseline that has as many connections."""
     cells = [cell(name, n) for name in ("poll", "epoll") for n in (10, 20)]

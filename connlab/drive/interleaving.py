@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from connlab import schema
-from connlab.drive import capacity, flags, gates, grid, samples, trials, turns
+from connlab.drive import capacity, flags, gates, grid, samples, servers, trials, turns
 from connlab.drive.host import Host
 
 if TYPE_CHECKING:
@@ -50,12 +50,20 @@ class Set:
     """Cells that are to share trials, by number.
 
     `baseline` is what the others are compared with; None where a cell is measured
-    alone. Sets with the same `trial` share it with each other.
+    alone. Sets with the same `trial` share it with each other. `only`: the baseline is
+    a server at an address, which cannot be started once more.
     """
 
     members: tuple[int, ...]
     baseline: int | None = None
     trial: str | None = None
+    only: bool = False
+
+    @property
+    def servers(self) -> int:
+        """How many take turns, with those that the baseline is besides its own."""
+        others = len(self.members) - 1
+        return others + (1 if self.only else baselines_beside(others))
 
 
 @dataclass(frozen=True)
@@ -63,12 +71,13 @@ class Group:
     """The slots that are measured together, and the baseline of each one's cell.
 
     `carried` are baselines that are measured once more: where they are not among the
-    slots, as a ratio needs both sides in one trial, and beside many others. Without
-    `baselines` the only slot is measured alone.
+    slots, as a ratio needs both sides in one trial, and beside many others, unless
+    there is the `only` one server. Without `baselines` the only slot is measured alone.
     """
 
     slots: tuple[grid.Slot, ...]
     baselines: Mapping[int, int] = field(default_factory=dict)
+    only: frozenset[int] = frozenset()
 
     @property
     def carried(self) -> tuple[grid.Slot, ...]:
@@ -81,8 +90,11 @@ class Group:
         return tuple(
             replace(self.slots[0], cell=cell, copy=copy)
             for cell, others in compared.items()
-            for copy in range(1, baselines_beside(others) + (cell not in cells))
+            for copy in range(1, self._servers_of(cell, others) + (cell not in cells))
         )
+
+    def _servers_of(self, baseline: int, others: int) -> int:
+        return 1 if baseline in self.only else baselines_beside(others)
 
     @property
     def all(self) -> tuple[grid.Slot, ...]:
@@ -92,7 +104,7 @@ class Group:
     def without(self, kept: Collection[grid.Slot]) -> Group:
         """Return the group of the slots that are not kept already."""
         slots = tuple(slot for slot in self.slots if slot not in kept)
-        return Group(slots, self.baselines)
+        return replace(self, slots=slots)
 
 
 def baselines_beside(others: int) -> int:
@@ -138,14 +150,16 @@ def sets(
             alone.append(Set((number,)))
     levels = (BASELINE if baseline is None else baseline).items()
 
-    def first(members: Sequence[int]) -> int:
+    def compared(members: Sequence[int], trial: str) -> Set:
         has = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
-        return next(has, members[0])
+        baseline = next(has, members[0])
+        only = servers.address_of(cells[baseline]["model"]) is not None
+        return Set(tuple(members), baseline, trial, only)
 
     # in turns with nobody a server would only rest between its slices
     alone += [Set(tuple(m)) for m in together.values() if len(m) == 1]
     return *alone, *(
-        Set(tuple(members), first(members), trial)
+        compared(members, trial)
         for (trial, _), members in together.items()
         if len(members) > 1
     )
@@ -200,33 +214,40 @@ def groups(
     free = (room or capacity.local_room)() if any_shared else capacity.Room()
     result = []
     for members in slots_of.values():
-        baselines = {
-            slot.cell: baseline
-            for slot in members
-            if (baseline := set_of[slot.cell].baseline) is not None
-        }
-        if baselines:
-            result += _divided(members, baselines, cells, models, free)
+        whole = _whole(members, set_of)
+        if whole.baselines:
+            result += _divided(whole, cells, models, free)
         else:
             result += [Group((slot,)) for slot in members]
     return result
 
 
+def _whole(slots: Sequence[grid.Slot], set_of: Mapping[int, Set]) -> Group:
+    """Return the slots of a trial as one group, as if there were room for it."""
+    of = {slot.cell: set_of[slot.cell] for slot in slots}
+    compared = {cell: s for cell, s in of.items() if s.baseline is not None}
+    return Group(
+        tuple(slots),
+        {cell: s.baseline for cell, s in compared.items()},
+        frozenset(s.baseline for s in compared.values() if s.only),
+    )
+
+
 def _divided(
-    slots: Sequence[grid.Slot],
-    baselines: Mapping[int, int],
+    whole: Group,
     cells: Sequence[Mapping[str, Any]],
     models: Mapping[str, schema.Model],
     room: capacity.Room,
 ) -> list[Group]:
     """Divide a trial until there is room for each part beside its baselines."""
+    slots, baselines = whole.slots, whole.baselines
     need = {
         n: capacity.needed(models[cells[n]["model"]], cells[n])
         for n in {*baselines, *baselines.values()}
     }
 
     def fits(part: Sequence[grid.Slot]) -> bool:
-        beside = Group(tuple(part), baselines).all
+        beside = replace(whole, slots=tuple(part)).all
         if len(beside) > TARGETS_MOST:
             return False
         return room.holds(sum((need[slot.cell] for slot in beside), capacity.Room()))
@@ -240,7 +261,7 @@ def _divided(
         if has_others and not fits([*parts[-1], *unit]):
             parts.append([])
         parts[-1] += unit
-    return [Group(tuple(part), baselines) for part in parts]
+    return [replace(whole, slots=tuple(part)) for part in parts]
 
 
 def _units(

@@ -117,8 +117,8 @@ class SweepPlan:
 
     def servers_beside(self, cell: int) -> float:
         """Return the servers of a cell's set, for each of its cells."""
-        members = next(len(s.members) for s in self.sets if cell in s.members)
-        return 1 + (interleaving.baselines_beside(members - 1) - 1) / members
+        its_set = next(s for s in self.sets if cell in s.members)
+        return its_set.servers / len(its_set.members)
 
     def levels(self, cell: int) -> dict[str, Any]:
         """Return a cell's levels of the factors that vary."""
