@@ -375,6 +375,7 @@ def test_a_budget_ends_a_sweep_in_time_and_more_of_it_goes_on(tmp_path):
     assert report.done == 4
     assert not report.complete
     assert "2 s" in report.stopped_because
+    assert "to go on: -p budget 4s" in str(report)
     beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
     assert beat["state"] == "interrupted"
     asked = drive_fakes.asked(trials=20, budget="2s")
@@ -386,6 +387,7 @@ def test_a_budget_ends_a_sweep_in_time_and_more_of_it_goes_on(tmp_path):
     assert (more.resumed, more.done) == (4, 2)
     without = sweep(tmp_path, trials=7)
     assert (without.resumed, without.done) == (6, 1)
+    assert "to go on" not in str(without)
 
 
 @pytest.mark.usefixtures("half_a_second_each")

@@ -48,7 +48,8 @@ class SweepReport:
     and `flagged` have none but did not pass a gate. It took `seconds` of wall time; the
     part `window_share` lay inside measurement windows, None if nothing was measured.
     `complete`: it ended by its own rule. `reached` says how wide intervals are, per
-    target metric; `remarks` are what a reader of the data must know.
+    target metric; `remarks` are what a reader of the data must know. Where the budget
+    ended it, `budget_s` is what would let it go on for as long again.
     """
 
     run: str
@@ -65,6 +66,7 @@ class SweepReport:
     reached: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     unavailable: int = 0
+    budget_s: float | None = None
 
     def __str__(self) -> str:
         counts = [f"{_counted(self.done, 'trial')} measured"]
@@ -83,6 +85,7 @@ class SweepReport:
             f"{self.run}/{self.study}: {', '.join(counts)}",
             f"  {took}",
             f"  stopped: {self.stopped_because}",
+            *([f"  to go on: -p budget {self.budget_s:g}s"] if self.budget_s else []),
             *(f"  {reached}" for reached in self.reached),
             *(f"  note: {remark}" for remark in self.remarks),
         ]

@@ -13,6 +13,7 @@ import contextlib
 import gzip
 import inspect
 import itertools
+import math
 import signal
 import time
 from collections import Counter
@@ -275,6 +276,7 @@ class _Sweep:
     rounds: Counter[str] = field(default_factory=Counter)
     reason: str = ""
     complete: bool = False
+    longer_s: float | None = None
 
     def __post_init__(self) -> None:
         self.rows: list[list[dict]] = [[] for _ in self.plan.cells]
@@ -499,6 +501,7 @@ class _Sweep:
             return False
         text = duration_text(rule.budget_s)
         self.reason = f"the budget of {text} is used; {self.trials} trials are there"
+        self.longer_s = math.ceil(max(self.spent_s, rule.budget_s) + rule.budget_s)
         self.complete = blocks >= rule.n_min
         if not self.complete:
             self.reason += f", fewer than {rule.n_min} in some cells"
@@ -538,6 +541,7 @@ class _Sweep:
             complete=self.complete,
             reached=tuple(self._reached()),
             remarks=tuple(self.remarks),
+            budget_s=self.longer_s,
         )
 
     def _reached(self) -> Iterator[str]:
