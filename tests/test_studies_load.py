@@ -156,6 +156,8 @@ def test_cells_are_named_once_with_their_loads():
     columns = ["model", "work", "connections", "load"]
     text = load.cells_text(pd.DataFrame(rows, columns=columns), {"thread": "a thread"})
     assert text == "a thread (echo, 50 connections, 70 and 90 %)"
+    busy = pd.DataFrame([("thread", "spin", 50, 0.7)], columns=columns)
+    assert "(computing, 50" in load.cells_text(busy, {"thread": "a thread"})
     alone = pd.DataFrame([("thread", "echo", 1, 0.7)], columns=columns)
     assert "1 connection," in load.cells_text(alone, {"thread": "a thread"})
 

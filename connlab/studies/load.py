@@ -19,6 +19,9 @@ from connlab.study.frames import as_trials, passed, usable
 TIMES = [f"response_{name}_s" for name in ("mean", "p50", "p99", "p999")]
 TIMES += ["slice_p99_s"]
 
+DONE = {"echo": "echo", "spin": "computing", "sleep": "waiting", "http": "a page"}
+"""What a request does, by the name of its work, as tables and notes call it."""
+
 OVERLOAD = 1.05
 """From this strain on a server is overloaded.
 
@@ -243,5 +246,5 @@ def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
     for (model, work, clients), rows in cells.groupby(columns):
         loads = listing(f"{100 * x:.0f}" for x in sorted(rows["load"].unique()))
         connections = counted(clients, "connection")
-        texts.append(f"{names[model]} ({work}, {connections}, {loads} %)")
+        texts.append(f"{names[model]} ({DONE[work]}, {connections}, {loads} %)")
     return "; ".join(texts)
