@@ -1,6 +1,7 @@
 """The grid, its blocks and its keys."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -114,12 +115,17 @@ REFERENCE = sorted((schema.project_root() / "runs/reference").glob("*/trials.jso
 
 @pytest.mark.parametrize("path", REFERENCE, ids=lambda path: path.parent.name)
 def test_what_was_measured_before_keeps_its_key(path):
+    copies = Counter()
     for trial in map(json.loads, schema.facts_bytes(path).splitlines()[:5]):
         identity = {n: trial[n] for n in ("repeat", "binaries", "environment")}
         model = trial["server"]["model"]
         identity["unavailable"] = None if model["available"] else model["reason"]
         turns = trial["turns"] or {}
         identity["carried_by"] = turns["set"] if turns.get("carried") else None
+        if turns.get("carried"):
+            baseline = grid.cell_key(trial["factors"]), trial["repeat"], turns["set"]
+            copies[baseline] += 1
+            identity["copy"] = copies[baseline]
         assert grid.key(trial["factors"], **identity) == trial["key"]
 
 
