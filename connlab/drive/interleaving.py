@@ -63,7 +63,7 @@ class Set:
     def servers(self) -> int:
         """How many take turns, with those that the baseline is besides its own."""
         others = len(self.members) - 1
-        return others + (1 if self.only else baselines_beside(others))
+        return others + baselines_beside(others, only=self.only)
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,15 @@ class Group:
             for cell in sorted(cells & self.baselines.keys())
             if self.baselines[cell] != cell
         )
+        wanted = {
+            cell: baselines_beside(others, only=cell in self.only) - (cell in cells)
+            for cell, others in compared.items()
+        }
         return tuple(
             replace(self.slots[0], cell=cell, copy=copy)
-            for cell, others in compared.items()
-            for copy in range(1, self._servers_of(cell, others) + (cell not in cells))
+            for cell, more in wanted.items()
+            for copy in range(1, more + 1)
         )
-
-    def _servers_of(self, baseline: int, others: int) -> int:
-        return 1 if baseline in self.only else baselines_beside(others)
 
     @property
     def all(self) -> tuple[grid.Slot, ...]:
@@ -107,15 +108,16 @@ class Group:
         return replace(self, slots=slots)
 
 
-def baselines_beside(others: int) -> int:
+def baselines_beside(others: int, *, only: bool = False) -> int:
     """Return how many servers of a baseline take turns with so many others.
 
     All of these are compared with it, so that its own noise is in every ratio. Of n
     turns in all the k others are told from a baseline best when that has √k times as
     many as each (Dunnett, JASA 50, 1955). They go to fresh servers, each with
     one turn a round as all have: a server with more turns would find its caches warmer.
+    An `only` one runs already, and cannot be started once more.
     """
-    return max(1, math.isqrt(others))
+    return 1 if only else max(1, math.isqrt(others))
 
 
 def sets(
