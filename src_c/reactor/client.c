@@ -22,8 +22,6 @@ enum {
     SENDS_IN_A_ROW = 8, /* without a read between: a long answer */
 };
 
-enum { CACHE_LINE = 64 };
-
 static const size_t client_extra = offsetof(struct client, conn);
 
 void loop_watch(struct loop *loop, struct source *source, uint8_t interest)
@@ -305,7 +303,10 @@ void client_advance(struct loop *loop, struct client *client, enum want want)
 
 /* A short echo waits for those of the next clients, whose bytes come behind it:
  * in a cache line of their own. An answer that was built does not: what the
- * next one takes to compute or to find would be added to its response time. */
+ * next one takes to compute or to find would be added to its response time.
+ * Nor does it wait for more than one client that has another wish, or for
+ * anything that is no client: see client_begin(), accept_clients(),
+ * serve_other(). */
 static bool client_queue(struct loop *loop, struct client *client)
 {
     size_t length = client->conn.out.length;
@@ -333,8 +334,11 @@ void send_answers(struct loop *loop)
 static void client_begin(struct loop *loop, struct client *client)
 {
     enum want want = client_receive(loop, client);
-    if (want != WANT_WRITE || !client_queue(loop, client))
-        client_advance(loop, client, want);
+    if (want == WANT_WRITE && client_queue(loop, client))
+        return;
+    /* Its bytes lie where those who wait may receive next: it goes first. */
+    client_advance(loop, client, want);
+    send_answers(loop);
 }
 
 void client_timer(struct loop *loop, struct client *client, uint64_t now_ns)

@@ -13,7 +13,9 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "common/clock.h"
@@ -61,6 +63,7 @@ int64_t reactor_timeout_ns(const struct loop *loop)
 void accept_clients(struct loop *loop, struct source *listener)
 {
     struct server *server = loop->worker.server;
+    send_answers(loop);
     for (int i = 0; i < ACCEPTS_A_ROUND; i++) {
         struct sockaddr_in6 peer;
         int fd = net_accept(server, &peer, SOCK_NONBLOCK);
@@ -87,6 +90,7 @@ static void take_handover(struct loop *loop, struct source *source)
 
 void serve_other(struct loop *loop, struct source *source)
 {
+    send_answers(loop);
     switch ((enum source_kind)source->kind) {
     case SOURCE_STOP: loop->ending = true; return loop_drop(loop, source);
     case SOURCE_HANDOVER: return take_handover(loop, source);
@@ -145,11 +149,12 @@ void end_round(struct loop *loop)
 struct loop *loop_new(struct server *server, unsigned index,
                       const struct poller *poller, void *state)
 {
-    struct loop *loop = calloc(1, sizeof *loop);
+    struct loop *loop = aligned_alloc(CACHE_LINE, sizeof *loop);
     if (!loop) {
-        warn("calloc");
+        warn("aligned_alloc");
         return NULL;
     }
+    memset(loop, 0, offsetof(struct loop, in));
     loop->worker = (struct worker){server, index, {0}};
     loop->poller = poller;
     loop->state = state;

@@ -106,7 +106,7 @@ void client_list_cut(struct client_list *list, uint64_t now_ns);
  * system call is made again and again, its code stays in the instruction cache.
  * So few that no answer waits long, and so short that all stay in the data
  * cache. */
-enum { ANSWERS_MOST = 32, ANSWER_BYTES = 512 };
+enum { ANSWERS_MOST = 32, ANSWER_BYTES = 512, CACHE_LINE = 64 };
 
 struct loop {
     struct worker worker; /* first: a client's conn.worker is its loop */
@@ -120,9 +120,9 @@ struct loop {
     _Atomic unsigned closed_count;
     struct source *closed;   /* freed at the end of the round */
     struct source *deferred; /* clients that have had their quota */
-    struct client *answers[ANSWERS_MOST]; /* to be sent together, and how */
-    unsigned answer_count;                /* far they take up `in`: */
-    size_t answer_bytes;
+    struct client *answers[ANSWERS_MOST]; /* whose short echo waits */
+    unsigned answer_count;
+    size_t answer_bytes; /* of `in` that those echoes take up */
     struct client_list *clients; /* by default its own */
     struct client_list own;
     bool shared; /* `clients` are served by several loops */
@@ -136,7 +136,7 @@ struct loop {
     void *offload_state;
     struct redis_async redis;
     struct source redis_sources[REDIS_CONNS];
-    char in[ANSWERS_MOST * ANSWER_BYTES + CONN_CHUNK];
+    _Alignas(CACHE_LINE) char in[ANSWERS_MOST * ANSWER_BYTES + CONN_CHUNK];
 };
 
 /* A client as the loop sees it. `conn` comes last: its session follows it. */

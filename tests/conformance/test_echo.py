@@ -1,7 +1,9 @@
 """What any echo client may expect of every model, and of every lesson."""
 
+import functools
 import json
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -129,6 +131,36 @@ def test_clients_that_are_all_ready_at_once_get_their_own_bytes(model):
         stats = server.stop()
     if not model.startswith("lessons/"):
         assert stats["bytes_in"] == stats["bytes_out"] > sum(sizes)
+
+
+ONE_LOOP = [
+    name
+    for name in names(concurrent=True, workers="none")
+    if entry(name)["family"] == "readiness"
+]
+
+
+@pytest.mark.parametrize("model", ONE_LOOP)
+def test_a_short_answer_does_not_wait_for_many_long_ones(model):
+    """Whose turn comes in the middle is answered in the middle, not at the end."""
+    sent = [b"short" if place == 20 else bytes(32 * 1024) for place in range(41)]
+    with (
+        serving(model) as server,
+        server.clients(len(sent)) as socks,
+        select.epoll() as answered,
+    ):
+        assert all(echoes(sock) for sock in socks)
+        server.process.send_signal(signal.SIGSTOP)
+        for sock, data in zip(socks, sent, strict=True):
+            answered.register(sock, select.EPOLLIN)
+            sock.sendall(data)
+        server.process.send_signal(signal.SIGCONT)
+        for sock, data in zip(socks, sent, strict=True):
+            peek = functools.partial(sock.recv, len(data), socket.MSG_PEEK)
+            eventually(lambda peek=peek, data=data: peek() == data)
+        # in the order in which their first bytes came, as nobody has asked before
+        order = [number for number, _ in answered.poll(0, len(sent))]
+        assert 10 <= order.index(socks[20].fileno()) <= 30
 
 
 EVEN = 0.8 if SLOWER == 1 else 0.6
