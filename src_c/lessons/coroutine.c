@@ -93,9 +93,9 @@ static void accept_client(int listen_fd, int epoll_fd)
         c->context.uc_stack.ss_sp = c->stack;
         c->context.uc_stack.ss_size = sizeof c->stack;
         makecontext(&c->context, serve, 0); /* the first event resumes it */
-    } else if (fd >= 0) {
-        close(fd);
+    } else {
         free(c);
+        fd < 0 ? usleep(1000) : close(fd); /* EMFILE: epoll goes on telling */
     }
 }
 

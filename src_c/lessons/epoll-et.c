@@ -84,6 +84,8 @@ static void accept_client(int listen_fd)
                                 .data.ptr = c};
     if (c)
         c->fd = fd;
+    else if (fd < 0)
+        usleep(1000); /* EMFILE: it is told of until another client leaves */
     if (fd >= 0 && (!c || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)) {
         close(fd);
         free(c);

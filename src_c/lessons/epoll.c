@@ -92,6 +92,8 @@ static void accept_client(int listen_fd)
     struct client *c = fd < 0 ? NULL : calloc(1, sizeof *c);
     if (c)
         c->fd = fd;
+    else if (fd < 0)
+        usleep(1000); /* EMFILE: it is told of until another client leaves */
     if (fd >= 0 && (!c || watch(c, EPOLL_CTL_ADD, EPOLLIN) < 0)) {
         close(fd);
         free(c);

@@ -84,9 +84,9 @@ static void serve_client(nfds_t i)
 static void accept_client(int listen_fd)
 {
     int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK);
-    if (fd < 0)
-        return; /* EMFILE: poll() tells of it until another client leaves */
-    if (count == MOST || !(clients[count] = calloc(1, sizeof **clients)))
+    if (fd < 0) /* EMFILE: poll() tells of it until another client leaves */
+        usleep(1000);
+    else if (count == MOST || !(clients[count] = calloc(1, sizeof **clients)))
         close(fd);
     else
         fds[count++] = (struct pollfd){.fd = fd, .events = POLLIN};

@@ -78,8 +78,8 @@ static void on_accept(int fd)
     if (c) {
         c->fd = fd;
         start_next(c);
-    } else if (fd >= 0)
-        close(fd);
+    } else
+        fd < 0 ? usleep(1000) : close(fd); /* EMFILE: not at once again */
 }
 
 static void on_client(int result, struct client *c)
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
             else
                 on_accept(cqe->res);
             if (!cqe->user_data && !(cqe->flags & IORING_CQE_F_MORE))
-                start_accept(listen_fd); /* it ended; -EMFILE: over and over */
+                start_accept(listen_fd); /* it ended, by -EMFILE for one */
         }
         io_uring_cq_advance(&ring, n);
     }

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.conformance.harness import (
     LESSON,
     ROOT,
     answers,
+    cpu_seconds,
     echoes,
     entry,
     eventually,
@@ -51,6 +53,9 @@ def test_out_of_descriptors_a_lesson_serves_those_it_has_and_goes_on(name):
         inside = [sock for sock in socks if answers(sock)]
         assert 5 < len(inside) < 16
         assert all(map(echoes, inside))
+        spent_s = cpu_seconds(server)
+        time.sleep(0.3)
+        assert cpu_seconds(server) - spent_s < 0.1
         for sock in socks:
             sock.close()
         assert eventually(server.serves)

@@ -1,13 +1,13 @@
 """Flags that change how a server waits: --busy-wait and --steer."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 from tests.conformance.harness import (
     PATIENCE_S,
     Server,
+    cpu_seconds,
     echoes,
     eventually,
     names,
@@ -16,12 +16,6 @@ from tests.conformance.harness import (
 )
 
 STEERED = names(steer="workers")
-
-
-def cpu_seconds(server: Server) -> float:
-    """CPU time of the server's own process, all threads, to 10 ms."""
-    stat = Path(f"/proc/{server.process.pid}/stat").read_text().split()
-    return sum(map(int, stat[13:15])) / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.parametrize("model", names(busy_wait=True))
