@@ -306,8 +306,12 @@ def _busiest_worker(trial: Mapping) -> float | None:
 
 
 def refused_reason(trial: Mapping) -> str | None:
-    """Return for what the server refused most connections; None if it refused none."""
-    refused = pick(trial, "server.stats.refused") or {}
+    """Return which limit made the server refuse most; None if it refused none.
+
+    To have been about to end is no limit.
+    """
+    refused = dict(pick(trial, "server.stats.refused") or {})
+    refused.pop("stopping", None)
     reason = max(refused, key=refused.get, default=None)
     return reason if reason and refused[reason] else None
 

@@ -198,7 +198,7 @@ static void offload_serve(struct offload *offload)
                 accept_clients(loop, source);
             else if (source->kind == SOURCE_CLIENT)
                 serve_client(loop, source, ready);
-            else if (source->kind == SOURCE_HANDOVER)
+            else if (source->kind == SOURCE_JOBS)
                 offload_take_back(offload);
             else /* Redis; the stop */
                 serve_other(loop, source);
@@ -265,10 +265,9 @@ static int epoll_offload_run(struct server *server)
         return -1;
     struct loop *loop = offload->loop;
     unsigned workers = model_workers(server);
-    bool serves =
-        loop_listen(loop) &&
-        loop_add(loop, &loop->handover, offload->done_fd, SOURCE_HANDOVER) &&
-        workers_start(server, 0, workers, offload_work, offload) > 0;
+    bool serves = loop_listen(loop) &&
+                  loop_add(loop, &loop->jobs, offload->done_fd, SOURCE_JOBS) &&
+                  workers_start(server, 0, workers, offload_work, offload) > 0;
     if (serves)
         offload_serve(offload);
     offload_end(offload);

@@ -175,13 +175,6 @@ static struct group *group_find(void)
     return group;
 }
 
-static enum refusal group_refusal(int error)
-{
-    if (error == EMFILE || error == ENFILE)
-        return REFUSED_DESCRIPTORS;
-    return error == EAGAIN ? REFUSED_THREADS : REFUSED_MEMORY;
-}
-
 static void groups_deal(struct server *server, const struct arrival *arrival)
 {
     pthread_mutex_lock(&lock);
@@ -194,7 +187,7 @@ static void groups_deal(struct server *server, const struct arrival *arrival)
         group->given++;
     pthread_mutex_unlock(&lock);
     if (!given)
-        net_refuse(server, arrival->fd, group_refusal(error));
+        net_refuse(server, arrival->fd, net_refusal(error));
 }
 
 static void groups_end(void)

@@ -117,8 +117,9 @@ static void pass_on(struct preforked *children, int *queue,
     queue[WAITING] = -1;
     if (passed)
         close(arrival->fd);
-    else /* ETOOMANYREFS: too many are in flight; or a stop */
-        net_refuse(children->server, arrival->fd, REFUSED_DESCRIPTORS);
+    else /* ETOOMANYREFS: too many are in flight; EAGAIN: a stop */
+        net_refuse(children->server, arrival->fd,
+                   stop_requested() ? REFUSED_STOPPING : net_refusal(errno));
 }
 
 static void pass_accept_all(struct preforked *children, int *queue)

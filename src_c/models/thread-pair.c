@@ -225,7 +225,7 @@ static void pair_serve(struct server *server, const struct arrival *arrival)
     pthread_cond_init(&box.filled, NULL);
     pthread_cond_init(&box.drained, NULL);
     if (!threads_spawn(&writer, pair_write_all, &box)) {
-        net_refuse(server, arrival->fd, REFUSED_THREADS);
+        net_refuse(server, arrival->fd, net_refusal(errno));
         return;
     }
     stats_add(&server->stats->workers_started, 1);

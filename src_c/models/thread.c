@@ -18,6 +18,7 @@
  */
 #include "thread.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "blocking/blocking.h"
@@ -46,8 +47,9 @@ static void thread_start(struct server *server, const struct arrival *arrival,
     }
     *client = (struct thread_client){server, *arrival, serve};
     if (!threads_start(thread_client_run, client)) {
+        enum refusal why = net_refusal(errno);
         free(client);
-        net_refuse(server, arrival->fd, REFUSED_THREADS);
+        net_refuse(server, arrival->fd, why);
         return;
     }
     stats_add(&server->stats->workers_started, 1);

@@ -124,7 +124,7 @@ static void hand_over(struct uring_listener *from, struct ring_table *table,
     if (ring_fd >= 0)
         send_message(from->ring, ring_fd, fd);
     else if (fd >= 0)
-        net_refuse(from->server, fd, REFUSED_MEMORY);
+        net_refuse(from->server, fd, uring_refusal());
 }
 
 static void send_last_messages(struct io_uring *ring, struct ring_table *table)
@@ -149,7 +149,7 @@ static bool handover_completed(struct uring_listener *from,
     case URING_LISTENER_READY: fd = uring_listener_ready(from, &peer); break;
     case URING_HANDED_OVER:
         if (failed >= 0) /* that ring has just been closed */
-            net_refuse(from->server, failed, REFUSED_MEMORY);
+            net_refuse(from->server, failed, uring_refusal());
         break;
     default: break;
     }

@@ -97,6 +97,7 @@ void serve_other(struct loop *loop, struct source *source)
     case SOURCE_REDIS: return reactor_redis_ready(loop, source);
     case SOURCE_LISTENER:
     case SOURCE_CLIENT:
+    case SOURCE_JOBS:
     case SOURCE_CLOSED: /* by an earlier event of this round */ return;
     }
 }
@@ -176,6 +177,12 @@ void loop_free(struct loop *loop)
 bool loop_add(struct loop *loop, struct source *source, int fd,
               enum source_kind kind)
 {
+    static const char *const names[] = {
+        [SOURCE_LISTENER] = "the listening socket",
+        [SOURCE_STOP] = "for a stop",
+        [SOURCE_HANDOVER] = "for connections of another thread",
+        [SOURCE_JOBS] = "for requests that are done",
+    };
     *source =
         (struct source){.fd = fd, .kind = (uint8_t)kind, .interest = READY_IN};
     if (loop->poller->fits && !loop->poller->fits(fd))
@@ -183,7 +190,7 @@ bool loop_add(struct loop *loop, struct source *source, int fd,
     else if (loop->poller->add(loop, source))
         return true;
     source->fd = -1;
-    warn("watch the listening socket");
+    warn("watch %s", names[kind]);
     return false;
 }
 

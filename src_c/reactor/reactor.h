@@ -40,6 +40,7 @@ enum source_kind {
     SOURCE_CLIENT,
     SOURCE_REDIS,    /* a connection to Redis: reactor_redis.h */
     SOURCE_HANDOVER, /* a pipe of connections: handover.h */
+    SOURCE_JOBS,     /* epoll-offload: requests that other threads have done */
     SOURCE_CLOSED,   /* closed in this round; its memory is still there */
 };
 
@@ -113,7 +114,7 @@ struct loop {
     const struct poller *poller;
     void *state; /* the poller's */
     struct timers timers;
-    struct source listener, stop, handover;
+    struct source listener, stop, handover, jobs;
     bool fed;    /* its clients come from another thread ... */
     bool ending; /* ... which has ended */
     bool busy;   /* a client can go on without any event */
@@ -122,7 +123,7 @@ struct loop {
     struct source *deferred; /* clients that have had their quota */
     struct client *answers[ANSWERS_MOST]; /* whose short echo waits */
     unsigned answer_count;
-    size_t answer_bytes; /* of `in` that those echoes take up */
+    size_t answer_bytes;         /* of `in` that those echoes take up */
     struct client_list *clients; /* by default its own */
     struct client_list own;
     bool shared; /* `clients` are served by several loops */

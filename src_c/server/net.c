@@ -253,3 +253,14 @@ void net_refuse(struct server *server, int fd, enum refusal reason)
     stats_refused(server->stats, reason);
     close(fd);
 }
+
+enum refusal net_refusal(int error)
+{
+    switch (error) {
+    case EMFILE:
+    case ENFILE:
+    case ETOOMANYREFS: return REFUSED_DESCRIPTORS;
+    case EAGAIN: return REFUSED_THREADS;
+    default: return REFUSED_MEMORY;
+    }
+}

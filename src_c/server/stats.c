@@ -59,8 +59,8 @@ void stats_timeout(struct stats *stats, enum timeout kind)
 static uint64_t print_refused(const struct stats *stats)
 {
     static const char *const names[REFUSALS] = {
-        "descriptors", "fd_setsize", "threads",
-        "processes",   "queue_full", "memory",
+        "descriptors", "fd_setsize", "threads",  "processes",
+        "queue_full",  "memory",     "stopping",
     };
     uint64_t total = 0;
     printf("\"refused\":{");

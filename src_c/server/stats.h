@@ -9,14 +9,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Why a connection was turned away: a limit of ours, never the peer's fault. */
+/* Why a connection was turned away: never the peer's fault, and but for a stop
+ * a limit of ours. */
 enum refusal {
     REFUSED_DESCRIPTORS, /* EMFILE or ENFILE */
     REFUSED_FDSETSIZE,   /* the descriptor does not fit into an fd_set */
-    REFUSED_THREADS,     /* pthread_create failed */
+    REFUSED_THREADS,     /* pthread_create failed with EAGAIN */
     REFUSED_PROCESSES,   /* fork failed */
     REFUSED_QUEUE_FULL,  /* the pool's queue has no place */
     REFUSED_MEMORY,      /* none left for its state or its stack */
+    REFUSED_STOPPING,    /* it came as we were about to end */
     REFUSALS
 };
 

@@ -20,6 +20,7 @@
 
 #include "common/clock.h"
 #include "common/owner.h"
+#include "server/stop.h"
 
 enum {
     KEEP_MOST = 32 * 1024,  /* bytes of a client that nobody wants yet */
@@ -212,13 +213,18 @@ void uring_client_advance(struct uring_loop *loop, struct uring_client *client,
     }
 }
 
+enum refusal uring_refusal(void)
+{
+    return stop_requested() ? REFUSED_STOPPING : REFUSED_MEMORY;
+}
+
 void uring_add_client(struct uring_loop *loop, int fd,
                       const struct sockaddr_in6 *peer)
 {
     if (fd < 0)
         return;
     if (loop->parting_ns) {
-        net_refuse(loop->worker.server, fd, REFUSED_MEMORY);
+        net_refuse(loop->worker.server, fd, uring_refusal());
         return;
     }
     struct conn *conn = conn_open(&loop->worker, fd, peer, uring_client_extra);

@@ -102,6 +102,10 @@ static inline void *uring_subject(const struct io_uring_cqe *cqe)
 void uring_add_client(struct uring_loop *loop, int fd,
                       const struct sockaddr_in6 *peer);
 
+/* Why a connection is refused whose ring is about to close: a stop, or memory
+ * was out for its completions. */
+enum refusal uring_refusal(void);
+
 /* Bytes came, or the end, or an error: hands them to the workload. */
 void uring_received(struct uring_loop *loop, struct uring_client *client,
                     const struct io_uring_cqe *cqe);

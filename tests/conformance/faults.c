@@ -11,10 +11,12 @@
  *                     as beyond /proc/sys/fs/epoll/max_user_watches
  *     DENIED=1        epoll_pwait2() fails with EPERM, as under a seccomp filter
  *                     that is older than the call
+ *     NO_THREAD=E     pthread_create() fails with that errno
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -102,6 +104,15 @@ int epoll_ctl(int epoll_fd, int how, int fd, struct epoll_event *event)
     bool once = event && event->events & EPOLLONESHOT;
     errno = ENOSPC;
     return once && getenv("FULL") ? -1 : real(epoll_fd, how, fd, event);
+}
+
+int pthread_create(pthread_t *id, const pthread_attr_t *attributes,
+                   void *(*run)(void *), void *argument)
+{
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *),
+                void *) = dlsym(RTLD_NEXT, "pthread_create");
+    const char *error = getenv("NO_THREAD");
+    return error ? atoi(error) : real(id, attributes, run, argument);
 }
 
 ssize_t send(int fd, const void *bytes, size_t count, int flags)

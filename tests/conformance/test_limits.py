@@ -1,6 +1,7 @@
 """Limits are met, refused, counted and survived."""
 
 import csv
+import errno
 import os
 import socket
 import subprocess
@@ -116,6 +117,20 @@ def test_out_of_threads_or_processes_it_refuses_and_counts(model, few_tasks):
         leave(served, server)
         stats = server.stop()
     assert stats["refused"][kind] >= turned_away > 0
+
+
+@unsanitized
+@pytest.mark.parametrize("model", ["thread", "thread-pair", "poll-groups"])
+@pytest.mark.parametrize(
+    ("error", "limit"), [(errno.EAGAIN, "threads"), (errno.ENOMEM, "memory")]
+)
+def test_why_no_thread_starts_is_what_the_refusal_is_counted_under(
+    model, error, limit, preloaded
+):
+    with serving(model, preexec=preloaded("faults.c", NO_THREAD=error)) as server:
+        assert try_connect(server, 3) == ([], 3)
+        stats = server.stop()
+    assert stats["refused"][limit] == stats["refused_total"] == 3
 
 
 @unsanitized
