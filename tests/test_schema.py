@@ -45,6 +45,20 @@ def test_flatten_gives_si_units_and_derived_figures():
 
 
 @pytest.mark.parametrize(
+    ("refused", "reason"),
+    [
+        ({"threads": 0, "memory": 0}, None),
+        ({"threads": 1, "memory": 2, "stopping": 3}, "memory"),
+        ({"threads": 0, "stopping": 3}, None),
+        ({}, None),
+    ],
+)
+def test_the_limit_that_refused_most_is_no_stop(refused, reason):
+    trial = {"server": {"stats": {"refused": refused}}}
+    assert schema.refused_reason(trial) == reason
+
+
+@pytest.mark.parametrize(
     ("cores", "threads", "workers", "workers_each", "share"),
     [
         (2, 3, None, 0, 0.375),

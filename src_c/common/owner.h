@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* OWNER_OF(node, struct task, place) */
+/* OWNER_OF(timer, struct client, timer) */
 #define OWNER_OF(part, type, member)                                           \
     ((type *)((char *)(part) - offsetof(type, member)))
 

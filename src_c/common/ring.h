@@ -1,9 +1,9 @@
 /* ring.h -- opening an io_uring where its memory is scarce.
  *
- * A ring's memory counts as locked (RLIMIT_MEMLOCK, of all processes of a user
- * together) for who lacks CAP_IPC_LOCK, on Linux before 5.12 and again on 6.18,
- * until some milliseconds after the ring was closed (io_ring_exit_work): so
- * long the next may find none.
+ * Without CAP_IPC_LOCK a ring's memory counts as locked (RLIMIT_MEMLOCK, of all
+ * processes of a user together), on Linux before 5.12 and on 6.18, where it was
+ * seen again. It does so until some milliseconds after the ring was closed
+ * (io_ring_exit_work), and until then the next one may find none.
  */
 #ifndef RING_H
 #define RING_H

@@ -19,8 +19,6 @@
 #include "server/net.h"
 #include "server/stop.h"
 
-enum { PARTING_NS = 200000000 }; /* overdue: how long all may take to end */
-
 struct co_loop *co_loop_of(const struct task *task)
 {
     return OWNER_OF(task->scheduler, struct co_loop, scheduler);
@@ -194,7 +192,7 @@ bool co_loop_done(struct co_loop *loop)
         return false;
     uint64_t now = clock_now_ns();
     if (loop->end_ns == 0) {
-        loop->end_ns = now + PARTING_NS;
+        loop->end_ns = now + STOP_PARTING_NS;
         scheduler_wake_all(&loop->scheduler);
     }
     return now >= loop->end_ns;

@@ -144,12 +144,7 @@ static int64_t scheduler_timeout_ns(const struct scheduler *scheduler)
 {
     if (scheduler->busy_wait || !list_empty(&scheduler->runnable))
         return 0;
-    int64_t left = scheduler->timers.count
-                       ? timers_left_ns(&scheduler->timers, clock_now_ns())
-                       : -1;
-    if (stop_requested() && (left < 0 || left > STOP_POLL_NS))
-        return STOP_POLL_NS;
-    return left;
+    return timers_timeout_ns(&scheduler->timers, stop_requested());
 }
 
 void scheduler_wait(struct scheduler *scheduler, struct server *server)

@@ -2,7 +2,7 @@
  *
  *     select -> for each descriptor set: accept / read -> answer -> select
  *
- * Good: everywhere since 4.2BSD (1983); no memory of ours per client.
+ * Good: everywhere since 4.2BSD (1983); no memory per client for the wait.
  * Bad:  both we and the kernel walk every descriptor up to the highest, in
  *       every round, however few are active; and there is no bit for a
  *       descriptor of FD_SETSIZE (1024) or more.

@@ -53,11 +53,7 @@ int64_t reactor_timeout_ns(const struct loop *loop)
 {
     if (loop->busy || loop->worker.server->options.busy_wait)
         return 0;
-    int64_t left =
-        loop->timers.count ? timers_left_ns(&loop->timers, clock_now_ns()) : -1;
-    if (ending(loop) && (left < 0 || left > STOP_POLL_NS))
-        return STOP_POLL_NS;
-    return left;
+    return timers_timeout_ns(&loop->timers, ending(loop));
 }
 
 void accept_clients(struct loop *loop, struct source *listener)
@@ -112,8 +108,8 @@ void run_timers(struct loop *loop)
 }
 
 /* Clients that had their quota: their sockets are ready still, and an
- * edge-triggered poller would not tell again. The list is taken off first: who
- * is deferred once more waits for the next round. */
+ * edge-triggered poller would not tell again. The list is taken off first: a
+ * client that is deferred once more waits for the next round. */
 static void run_deferred(struct loop *loop)
 {
     struct source *list = loop->deferred;

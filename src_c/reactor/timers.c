@@ -11,6 +11,9 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
+#include "server/stop.h"
+
 static void put(struct timers *t, size_t index, struct timer *timer)
 {
     t->heap[index - 1] = timer;
@@ -97,6 +100,15 @@ int64_t timers_left_ns(const struct timers *t, uint64_t now_ns)
         return -1;
     uint64_t first = at(t, 1)->at_ns;
     return first > now_ns ? (int64_t)(first - now_ns) : 0;
+}
+
+int64_t timers_timeout_ns(const struct timers *timers, bool ending)
+{
+    int64_t left_ns =
+        timers->count ? timers_left_ns(timers, clock_now_ns()) : -1;
+    if (ending && (left_ns < 0 || left_ns > STOP_POLL_NS))
+        return STOP_POLL_NS;
+    return left_ns;
 }
 
 void timers_free(struct timers *t)

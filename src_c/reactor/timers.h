@@ -34,6 +34,10 @@ struct timer *timers_due(struct timers *timers, uint64_t now_ns);
 /* Nanoseconds until the earliest one: 0 when it is due, -1 when none is set. */
 int64_t timers_left_ns(const struct timers *timers, uint64_t now_ns);
 
+/* How long a loop may wait for anything else: until the earliest timer, -1: for
+ * ever; once its end began, no longer than STOP_POLL_NS. */
+int64_t timers_timeout_ns(const struct timers *timers, bool ending);
+
 void timers_free(struct timers *timers);
 
 #endif

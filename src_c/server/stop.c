@@ -40,7 +40,7 @@ static struct fd_bits listeners, connections;
 static size_t fd_bits_words; /* that each of them has */
 
 /* Process ids of children, without gaps. */
-enum { CHILD_PLACES = 1 << 16 }; /* the kernel's default pid_max is half */
+enum { CHILD_PLACES = 1 << 16 }; /* pid_max is half, with up to 32 cores */
 static _Atomic pid_t children[CHILD_PLACES];
 static _Atomic size_t children_count;
 

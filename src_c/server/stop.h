@@ -24,6 +24,9 @@ bool stop_requested(void);
  * often: connections close, or it is overdue. */
 enum { STOP_POLL_NS = 5000000 };
 
+/* Once a stop is overdue: what is left may take so long to end. */
+enum { STOP_PARTING_NS = 200000000 };
+
 /* No descriptor of ours may be as large: a handler could not shut it. */
 enum { STOP_FDS = 1 << 20 }; /* the kernel's default fs.nr_open */
 

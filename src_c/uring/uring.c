@@ -35,7 +35,8 @@ enum {
 
 /* From the best way to run completions to the oldest. DEFER_TASKRUN (6.1):
  * only when we wait, in a batch. COOP_TASKRUN (5.19): at the next system
- * call, without interrupting us. Else: at once, by an interrupt. */
+ * call, without interrupting us. Else: at once, by an interrupt.
+ * SINGLE_ISSUER (6.0), which DEFER_TASKRUN needs: one thread submits. */
 static const unsigned ways[] = {
     IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
         IORING_SETUP_COOP_TASKRUN,

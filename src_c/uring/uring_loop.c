@@ -9,8 +9,8 @@
  * that are armed one by one, for clients whose messages are long (flow.h).
  *
  * Nothing that the kernel may still write to is freed: at the end all
- * operations are cancelled first, and what has not completed PARTING_NS later
- * goes with the ring, whose closing ends it.
+ * operations are cancelled first, and what has not completed STOP_PARTING_NS
+ * later goes with the ring, whose closing ends it.
  */
 #include "uring_loop.h"
 
@@ -36,7 +36,6 @@ enum {
     LARGE_BYTES = CONN_CHUNK,
     LARGE_FIRST = 8,
     LARGE_MOST = 512,
-    PARTING_NS = 200000000, /* overdue: how long operations may take to end */
 };
 
 /* --- a round ---------------------------------------------------------- */
@@ -58,12 +57,8 @@ static int64_t loop_timeout_ns(const struct uring_loop *loop)
 {
     if (loop->busy || loop->worker.server->options.busy_wait)
         return 0;
-    int64_t left =
-        loop->timers.count ? timers_left_ns(&loop->timers, clock_now_ns()) : -1;
-    bool ends = loop->parting_ns || stop_requested();
-    if (ends && (left < 0 || left > STOP_POLL_NS))
-        return STOP_POLL_NS;
-    return left;
+    return timers_timeout_ns(&loop->timers,
+                             loop->parting_ns || stop_requested());
 }
 
 void uring_await(struct uring_loop *loop)
@@ -158,7 +153,7 @@ static void loop_grow(struct uring_loop *loop, struct uring_buffers *buffers,
  * connect meanwhile wait in the backlog for the next ring. */
 static void loop_part(struct uring_loop *loop)
 {
-    loop->parting_ns = clock_now_ns() + PARTING_NS;
+    loop->parting_ns = clock_now_ns() + STOP_PARTING_NS;
     if (!loop->fed)
         uring_accept_cancel(&loop->listener);
     uring_clients_close(loop);
