@@ -24,7 +24,7 @@ struct waiter {
 };
 
 static struct redis_pool pool = REDIS_POOL_INIT(pool);
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t redis_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A connection passes straight from hand to hand: were it free in between, the
  * thread that gives it back would take it again before the other is awake. */
@@ -42,25 +42,25 @@ static bool take(struct waiter *self, uint64_t deadline_ns)
 {
     struct timespec until = clock_timespec(deadline_ns);
     int error = 0;
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&redis_lock);
     redis_pool_queue(&pool, &self->request);
     assign_all();
     while (!self->request.redis && !error)
-        error = pthread_cond_clockwait(&self->assigned, &lock, CLOCK_MONOTONIC,
-                                       &until);
+        error = pthread_cond_clockwait(&self->assigned, &redis_lock,
+                                       CLOCK_MONOTONIC, &until);
     bool assigned = self->request.redis;
     if (!assigned) /* nor shall it be from now on */
         redis_pool_release(&pool, &self->request);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&redis_lock);
     return assigned;
 }
 
 static void give_back(struct waiter *self)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&redis_lock);
     redis_pool_release(&pool, &self->request);
     assign_all();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&redis_lock);
 }
 
 static bool wait_in_poll(struct redis_request *request, int fd, bool out,

@@ -153,7 +153,7 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
 
 /* After an answer: rest, think, go on, reconnect or leave. The first one may
  * be but the one of --settle. */
-static void next(struct client_thread *t, struct user *u, uint64_t now_ns)
+static void user_next(struct client_thread *t, struct user *u, uint64_t now_ns)
 {
     const struct plan *plan = t->plan;
     struct thread_target *target = thread_target(t, u);
@@ -187,7 +187,7 @@ static void answered(struct client_thread *t, struct user *u, uint64_t now_ns)
     t->answered += u->row->requests == 1;
     if (!t->timed)
         record_lag(target->record, t->awake_ns, now_ns);
-    next(t, u, now_ns);
+    user_next(t, u, now_ns);
 }
 
 /* Where users reconnect anyway, a failure costs a request, not the user: it

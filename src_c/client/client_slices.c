@@ -85,7 +85,7 @@ static bool is_for_answers(const struct plan *plan)
  * slices: so every target meets the same schedule. The window opens after the
  * lead-in, and stays open until the last answer. Without think times all users
  * ask at once, as at the beginning of a run. */
-static void join(struct client_thread *t)
+static void slices_join(struct client_thread *t)
 {
     give_up_ended(t);
     const struct plan *plan = t->plan;
@@ -133,7 +133,7 @@ static void take_p99(const struct client_thread *t, struct slice_part *part)
 }
 
 /* The part of this thread is over, and the slice when all have said so. */
-static void leave(struct client_thread *t)
+static void slices_leave(struct client_thread *t)
 {
     struct record *r = t->current->record;
     struct slice_part *part = &t->shared->parts[t->number], now;
@@ -188,7 +188,7 @@ static void ask_or_drain(struct client_thread *t, uint64_t now_ns)
     if (now_ns >= edge + clock_seconds_ns(t->plan->drain_s) && !is_at_rest(t))
         thread_give_up(t, target);
     if (is_at_rest(t))
-        leave(t);
+        slices_leave(t);
 }
 
 /* A thread that died never comes to rest. */
@@ -201,7 +201,7 @@ static void check_lost(struct client_thread *t, uint64_t now_ns)
 }
 
 /* The first thread's part, while it rests itself. */
-static void lead(struct client_thread *t, uint64_t now_ns)
+static void slices_lead(struct client_thread *t, uint64_t now_ns)
 {
     struct shared *shared = t->shared;
     if (!t->rounds)
@@ -223,7 +223,7 @@ void thread_take_turns(struct client_thread *t, uint64_t now_ns)
     if (t->in_slice)
         return;
     if (t->number == 0 && atomic_load(&slice->number) == t->slice)
-        lead(t, now_ns);
+        slices_lead(t, now_ns);
     if (atomic_load(&slice->number) == t->slice)
         return;
     if (slice->stop != STOP_NONE) {
@@ -232,6 +232,6 @@ void thread_take_turns(struct client_thread *t, uint64_t now_ns)
         thread_end(t, slice->stop);
     } else if (clock_now_ns() >= slice->begin_ns) {
         t->slice = atomic_load(&slice->number);
-        join(t);
+        slices_join(t);
     }
 }

@@ -28,7 +28,7 @@
 
 /* The server as one worker sees it: with a listening socket of its own, which
  * is closed with the worker, or it would go on to be dealt clients. */
-static void work(struct server *server, unsigned worker, void *shared)
+static void coroutine_work(struct server *server, unsigned worker, void *shared)
 {
     struct server *own = (struct server *)shared + worker;
     *own = *server;
@@ -51,7 +51,7 @@ static int coroutine_workers_run(struct server *server)
         warn("calloc");
         return -1;
     }
-    unsigned started = workers_start(server, 0, workers, work, all);
+    unsigned started = workers_start(server, 0, workers, coroutine_work, all);
     for (unsigned i = started; i < workers; i++)
         close(server->listen_fds[i]);
     if (threads_wait())

@@ -38,7 +38,7 @@ struct group {
 };
 
 /* Under this lock: the list, and `given` and `listed` of its groups. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t groups_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct group *groups;
 
 static unsigned group_clients(const struct group *group)
@@ -70,10 +70,10 @@ static bool another_is_empty(const struct group *group)
 /* Ends an empty group if the next client would find another one. */
 static void group_end_if_spare(struct group *group)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&groups_lock);
     if (group->listed && group_clients(group) == 0 && another_is_empty(group))
         group_unlist(group);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&groups_lock);
 }
 
 /* The loop of poll.c, but for a group's end, and for what it listens to. */
@@ -118,8 +118,8 @@ static void group_work(void *argument)
     close(group->handover.take_fd);
     /* The end of its handover came from group_unlist(), under the lock: once
      * that can be taken, no other thread uses the group. */
-    pthread_mutex_lock(&lock);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&groups_lock);
+    pthread_mutex_unlock(&groups_lock);
     group_free(group);
 }
 
@@ -177,7 +177,7 @@ static struct group *group_find(void)
 
 static void groups_deal(struct server *server, const struct arrival *arrival)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&groups_lock);
     struct group *group = group_find();
     if (!group)
         group = group_start(server);
@@ -185,17 +185,17 @@ static void groups_deal(struct server *server, const struct arrival *arrival)
     bool given = group && handover_give(&group->handover, arrival);
     if (given)
         group->given++;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&groups_lock);
     if (!given)
         net_refuse(server, arrival->fd, net_refusal(error));
 }
 
 static void groups_end(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&groups_lock);
     while (groups)
         group_unlist(groups);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&groups_lock);
     threads_wait();
 }
 

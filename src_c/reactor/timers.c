@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "server/stop.h"
 
-static void put(struct timers *t, size_t index, struct timer *timer)
+static void heap_put(struct timers *t, size_t index, struct timer *timer)
 {
     t->heap[index - 1] = timer;
     timer->heap_index = index;
@@ -25,17 +25,17 @@ static struct timer *at(const struct timers *t, size_t index)
     return t->heap[index - 1];
 }
 
-static void rise(struct timers *t, struct timer *timer)
+static void heap_rise(struct timers *t, struct timer *timer)
 {
     size_t index = timer->heap_index;
     while (index > 1 && at(t, index / 2)->at_ns > timer->at_ns) {
-        put(t, index, at(t, index / 2));
+        heap_put(t, index, at(t, index / 2));
         index /= 2;
     }
-    put(t, index, timer);
+    heap_put(t, index, timer);
 }
 
-static void sink(struct timers *t, struct timer *timer)
+static void heap_sink(struct timers *t, struct timer *timer)
 {
     size_t index = timer->heap_index;
     for (size_t child; (child = index * 2) <= t->count; index = child) {
@@ -43,9 +43,9 @@ static void sink(struct timers *t, struct timer *timer)
             child++;
         if (at(t, child)->at_ns >= timer->at_ns)
             break;
-        put(t, index, at(t, child));
+        heap_put(t, index, at(t, child));
     }
-    put(t, index, timer);
+    heap_put(t, index, timer);
 }
 
 static bool grow(struct timers *t)
@@ -65,8 +65,8 @@ bool timers_set(struct timers *t, struct timer *timer, uint64_t at_ns)
     if (t->count == t->capacity && !grow(t))
         return false;
     timer->at_ns = at_ns;
-    put(t, ++t->count, timer);
-    rise(t, timer);
+    heap_put(t, ++t->count, timer);
+    heap_rise(t, timer);
     return true;
 }
 
@@ -80,9 +80,9 @@ void timers_cancel(struct timers *t, struct timer *timer)
     timer->heap_index = 0;
     if (last == timer)
         return;
-    put(t, index, last);
-    rise(t, last);
-    sink(t, last);
+    heap_put(t, index, last);
+    heap_rise(t, last);
+    heap_sink(t, last);
 }
 
 struct timer *timers_due(struct timers *t, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* conn.c -- see conn.h.
  *
- *     conn_received -> step -> call_workload -> keep_unused -> next_want
- *     conn_sent     -> all sent: release_out -> next_want, or step again
+ *     conn_received -> conn_step -> call_workload -> keep_unused -> next_want
+ *     conn_sent     -> all sent: release_out -> next_want, or again
  *
  * Called by every model: blocking.c, reactor/client.c, uring_client.c and the
  * two kinds of coroutine. It makes no system call for a request, only at the
@@ -108,7 +108,7 @@ void conn_move(struct conn *conn, struct worker *worker)
     conn->worker = worker;
 }
 
-static void count(struct conn *conn)
+static void conn_count(struct conn *conn)
 {
     struct stats *stats = conn->worker->server->stats;
     stats_add(&stats->requests, conn->requests);
@@ -120,7 +120,7 @@ static void count(struct conn *conn)
 
 /* Closing a socket with unread bytes resets the connection, which may cost the
  * client our last answer: reads away what has come by now. */
-static void drain(const struct conn *conn)
+static void conn_drain(const struct conn *conn)
 {
     struct send_buffers *buffers = &conn->worker->buffers;
     char *scratch = send_buffer_take(buffers);
@@ -145,10 +145,10 @@ void conn_close(struct conn *conn)
 {
     const struct workload *workload = conn->worker->server->workload;
     if (!conn->ended)
-        drain(conn);
+        conn_drain(conn);
     if (workload->close)
         workload->close(conn->session);
-    count(conn);
+    conn_count(conn);
     log_write(conn);
     stop_unwatch(conn->fd);
     close(conn->fd);
@@ -262,7 +262,7 @@ static void call_workload(struct conn *conn, struct step *s, char *buffer)
         send_buffer_give(&worker->buffers, buffer);
 }
 
-static enum want step(struct conn *conn, struct step *s)
+static enum want conn_step(struct conn *conn, struct step *s)
 {
     char *buffer = send_buffer_take(&conn->worker->buffers);
     if (!buffer)
@@ -288,7 +288,7 @@ static enum want step_kept(struct conn *conn, struct step *s)
 {
     s->in = conn->kept_in.bytes;
     s->in_bytes = conn->kept_in.length;
-    return step(conn, s);
+    return conn_step(conn, s);
 }
 
 /* Field by field: for an initializer of this size gcc clears the struct by `rep
@@ -310,7 +310,7 @@ enum want conn_received(struct conn *conn, const char *bytes, size_t n)
     conn->bytes_in += n;
     conn->ended = n == 0;
     if (conn->kept_in.length == 0)
-        return step(conn, &s);
+        return conn_step(conn, &s);
     if (n > 0 && !kept_append(&conn->kept_in, bytes, n))
         return conn_failed(conn, ENOMEM);
     return step_kept(conn, &s);

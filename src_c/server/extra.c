@@ -24,7 +24,7 @@ static _Atomic double turns_per_ns;
 
 /* Each turn needs the result of the one before, so a CPU cannot overlap them,
  * nor a compiler leave them out. */
-static void turn(uint64_t turns)
+static void extra_turn(uint64_t turns)
 {
     uint64_t x = turns;
     for (uint64_t i = 0; i < turns; i++) {
@@ -40,7 +40,7 @@ void extra_calibrate(void)
     uint64_t least_ns = UINT64_MAX;
     for (int i = 0; i < TRIES; i++) {
         uint64_t began_ns = clock_now_ns();
-        turn(TURNS);
+        extra_turn(TURNS);
         uint64_t took_ns = clock_now_ns() - began_ns;
         if (took_ns < least_ns)
             least_ns = took_ns;
@@ -50,7 +50,7 @@ void extra_calibrate(void)
 
 static void compute(uint64_t ns, double rate)
 {
-    turn((uint64_t)((double)ns * rate + 0.5));
+    extra_turn((uint64_t)((double)ns * rate + 0.5));
 }
 
 /* Moves the rate so that timed calls take what was asked, on average. Two

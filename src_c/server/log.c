@@ -22,7 +22,7 @@ enum { BUFFER = 32 * 1024, ROW = 160 };
 static int log_fd = -1;
 static char buffer[BUFFER];
 static size_t buffered;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void log_open(const char *path)
 {
@@ -74,18 +74,18 @@ void log_write(const struct conn *conn)
                      "%s,%u,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.6f\n", peer,
                      ntohs(conn->peer.sin6_port), conn->requests,
                      conn->bytes_in, conn->bytes_out, seconds);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     if (buffered + (size_t)n > BUFFER)
         flush_locked();
     for (int i = 0; i < n; i++)
         buffer[buffered++] = row[i];
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
 }
 
 void log_flush(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&log_lock);
     if (log_fd >= 0)
         flush_locked();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&log_lock);
 }

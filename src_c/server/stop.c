@@ -94,7 +94,7 @@ static void signal_children(int signal)
         kill(children[i], signal);
 }
 
-static void wake(int fd)
+static void stop_wake(int fd)
 {
     uint64_t one = 1;
     ssize_t ignored = write(fd, &one, sizeof one);
@@ -110,7 +110,7 @@ static void on_overdue(int signal)
     if (overdue)
         signal_children(SIGKILL);
     overdue = true;
-    wake(overdue_fd);
+    stop_wake(overdue_fd);
     fd_bits_shut(&connections, SHUT_RDWR);
     errno = saved;
 }
@@ -135,7 +135,7 @@ static void on_stop(int signal)
         requested = true;
         fd_bits_shut(&listeners, SHUT_RDWR);
         fd_bits_shut(&connections, SHUT_RD);
-        wake(request_fd);
+        stop_wake(request_fd);
         struct itimerval grace = {.it_value = timeval_ms(GRACE_MS),
                                   .it_interval = timeval_ms(last_ms)};
         setitimer(ITIMER_REAL, &grace, NULL);
@@ -146,7 +146,7 @@ static void on_stop(int signal)
 /* Without SA_RESTART: a call that blocks returns EINTR, and its caller looks at
  * stop_requested() before it tries again. (ThreadSanitizer puts a handler off
  * until the next call, which must therefore return.) */
-static void catch(int signal, void (*handler)(int))
+static void stop_catch(int signal, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler};
     sigfillset(&action.sa_mask);
@@ -185,9 +185,9 @@ void stop_install(int listen_fd)
         stop_watch_listener(listen_fd);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no child to wait for */
-    catch(SIGALRM, on_overdue);
-    catch(SIGTERM, on_stop);
-    catch(SIGINT, on_stop);
+    stop_catch(SIGALRM, on_overdue);
+    stop_catch(SIGTERM, on_stop);
+    stop_catch(SIGINT, on_stop);
 }
 
 bool stop_requested(void)
