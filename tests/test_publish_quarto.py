@@ -40,7 +40,6 @@ def fake(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
     monkeypatch.setenv("FAKE_QUARTO_CHILD", str(tmp_path / "child"))
-    monkeypatch.setattr(quarto, "LIMIT_S", 2.0)
     return lambda mode: monkeypatch.setenv("FAKE_QUARTO", mode)
 
 
@@ -106,15 +105,27 @@ def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, pro
     assert (stamp["renderer"], stamp["instead"]) == (done.renderer, done.instead)
 
 
-def test_a_quarto_that_hangs_is_ended_with_what_it_started(fake, tmp_path, project):
+def test_a_quarto_that_hangs_is_ended_with_what_it_started(
+    fake, tmp_path, project, monkeypatch
+):
+    """Its time is over once it has started something, however late that is."""
     fake("hang")
+    started = tmp_path / "child"
+
+    class Hanging(subprocess.Popen):
+        def communicate(self, *words, **options):
+            wait_for(lambda: started.exists() and started.read_text())
+            return super().communicate(*words, **options)
+
+    monkeypatch.setattr(quarto, "LIMIT_S", 0.25)
+    monkeypatch.setattr(quarto.subprocess, "Popen", Hanging)
     before = files_of(project)
     (tmp_path / "out").mkdir()
-    with pytest.raises(quarto.QuartoError, match="2 s") as raised:
+    with pytest.raises(quarto.QuartoError, match=r"longer than 0\.25 s") as raised:
         quarto.render(project, tmp_path / "out")
     assert str(raised.value).isprintable()
     assert files_of(project) == before
-    child = int((tmp_path / "child").read_text())
+    child = int(started.read_text())
     wait_for(lambda: not is_running(child), seconds=5)
 
 
