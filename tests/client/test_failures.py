@@ -180,7 +180,9 @@ def test_users_come_back_after_a_failure(load):
             echo(connection, server)
 
     flags = ["--requests", 10, "--requests-per-connection", 1]
-    result, _ = load(every_other, *flags)
-    assert result["requests"]["completed"] + sum(errors(result).values()) >= 10
-    assert result["requests"]["completed"] >= 4
+    result, server = load(every_other, *flags)
+    assert len(server.peers) == 10
+    assert result["requests"]["completed"] == 5
+    assert set(errors(result)) <= {"closed", "reset"}
+    assert sum(errors(result).values()) == 5
     assert result["stop"] == "requests"
