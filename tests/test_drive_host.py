@@ -60,6 +60,7 @@ def test_it_runs_on_the_cores_it_was_given_and_the_caller_keeps_its_own(host):
     assert os.sched_getaffinity(0) == before
 
 
+@pytest.mark.timed
 def test_no_line_in_time_is_none(host):
     handle = host.start(_server("mute"))
     began = time.monotonic()
@@ -105,6 +106,7 @@ def test_a_program_for_which_no_descriptors_are_left_does_not_run(
     assert os.listdir("/proc/self/fd") == before
 
 
+@pytest.mark.timed
 def test_a_stubborn_program_is_killed(host):
     handle = _started(host, _server("stubborn"))
     began = time.monotonic()
@@ -112,6 +114,7 @@ def test_a_stubborn_program_is_killed(host):
     assert time.monotonic() - began < 2
 
 
+@pytest.mark.timed
 def test_children_are_seen_and_do_not_outlive_the_program(host):
     handle = _started(host, _server("children"))
     reading = host.sample(handle)
@@ -183,6 +186,7 @@ with running("good", both=drive_fakes.programs(), under=tracer) as server:
 """
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("code", [_STARTED, _TRACED])
 def test_a_server_dies_with_its_driver(code):
     code = f"""
@@ -235,6 +239,7 @@ while True:
 """
 
 
+@pytest.mark.timed
 def test_programs_that_are_asked_together_end_together(host):
     handles = [_started(host, _python(SLOW_TO_END)) for _ in range(3)]
     began = time.monotonic()

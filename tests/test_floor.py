@@ -61,8 +61,9 @@ def test_only_what_is_asked_for_is_measured():
 
 
 def test_a_call_costs_more_than_the_entry_that_is_a_part_of_it():
-    flags = ["--what=calls", "--connections=100", "--duration=0.2", "--repeats=3"]
-    calls = {k: statistics.median(v) for k, v in measured(*flags)["calls"].items()}
+    """Others can only make a call cost more: the least of twenty short windows."""
+    flags = ["--what=calls", "--connections=100", "--duration=0.02", "--repeats=20"]
+    calls = {k: min(v) for k, v in measured(*flags)["calls"].items()}
     assert calls["entry_ns"] < min(calls["epoll_ns"], calls["exchange_ns"])
     assert calls["walk_ns"] < calls["poll_ns"]
     assert calls["pipe_ns"] < calls["exchange_ns"]

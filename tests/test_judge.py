@@ -78,6 +78,7 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
     assert any(hint in text for text in first), first
 
 
+@pytest.mark.timed
 def test_threads_that_a_signal_ends_are_no_leak():
     judgement = judge(["lessons/thread"], quick=True, say=lambda text: None)
     assert judgement.right, judgement.verdicts[0].wrong
@@ -92,6 +93,7 @@ def test_what_it_does_without_does_not_make_it_wrong():
         assert any(lacks in text for text in verdict.lacks)
 
 
+@pytest.mark.timed
 def test_one_at_a_time_is_right_and_told():
     (verdict,) = judge(["lessons/iterative"], quick=True, say=print).verdicts
     assert verdict.right, verdict.wrong
@@ -102,6 +104,7 @@ def test_one_at_a_time_is_right_and_told():
 
 @pytest.mark.long
 @pytest.mark.early
+@pytest.mark.timed
 def test_who_answers_slowly_is_right_and_not_asked_for_minutes():
     verdict, judgement = judged("tardy")
     assert verdict.right, verdict.wrong
@@ -152,6 +155,7 @@ def test_what_forks_and_forks_gets_a_verdict(monkeypatch):
     assert any("100 processes" in wrong for wrong in verdict.wrong)
 
 
+@pytest.mark.timed
 def test_who_sends_to_a_client_that_has_gone_dies_of_sigpipe():
     (resets,) = (c for c in conversations.REQUIRED if c.name == "resets")
     with running.running(line("fragile")) as server:
@@ -161,6 +165,7 @@ def test_who_sends_to_a_client_that_has_gone_dies_of_sigpipe():
     assert "SIGPIPE" in server.died()
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("kind", "wrong", "prints"),
     [
@@ -179,6 +184,7 @@ def test_a_case_holds_or_does_not(kind, wrong, prints):
 # ---- the page -----------------------------------------------------------------------
 
 
+@pytest.mark.timed
 def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
     good = [*("judge", "lessons/epoll"), "--quick", "--out", str(tmp_path / "good")]
     assert command.main(good) == 0

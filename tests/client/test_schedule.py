@@ -10,6 +10,7 @@ from connlab.drive import gates
 from tests.client.harness import FakeServer, client, echo, rows, serving
 
 
+@pytest.mark.timed
 def test_think_time_follows_littles_law(load):
     """N = X (R + Z): twenty users who think 20 ms make just under 1000 a second."""
     flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
@@ -74,6 +75,7 @@ def test_requests_that_are_never_answered_are_missed(load, engine):
     assert verdict.threshold == 0.001
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("think", [[], ["--think", 10]], ids=["at-once", "think"])
 def test_lag_is_of_what_was_due_or_else_of_answers(load, engine, think):
     """One lag per request in either case; never of both kinds in one figure."""
@@ -84,6 +86,7 @@ def test_lag_is_of_what_was_due_or_else_of_answers(load, engine, think):
     assert abs(result["self"]["lag_n"] - requests) <= (4 if think else 0)
 
 
+@pytest.mark.timed
 def test_both_clocks_see_a_stall_differently(load):
     """A server that stops for 300 ms: what users felt, and what one request took.
 
@@ -117,6 +120,7 @@ def test_byte_rate_of_a_block(load, tmp_path):
         assert 16000 < sum(sent[first : first + 4]) < 21000
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("crews", [["--threads", 1], ["--threads", 2]])
 def test_settling_lets_each_user_ask_once_until_all_were_answered(load, engine, crews):
     """The slowest greeting holds up everybody, and the window has none of it."""
@@ -167,7 +171,8 @@ def test_recovers_a_known_delay(client_program):
 
     Both sides look at the clock until the time has come: a core that idles wakes up
     later the longer it idled, and a sleep may end late by a thousandth of itself. A
-    busy machine only ever adds, so the least response stands for each delay.
+    busy machine only ever adds, so the least response stands for each delay, and more
+    are asked for until both were left alone once.
     """
     delay_ms = 0
 
@@ -179,9 +184,16 @@ def test_recovers_a_known_delay(client_program):
             connection.sendall(data)
 
     least = {5: [], 10: []}
+
+    def more() -> float:
+        return min(least[10]) - min(least[5])
+
     with serving(hold) as server:
-        for delay_ms in (5, 10) * 5:
+        for delay_ms in (5, 10) * 25:
             flags = ["--duration", 0.3, "--warmup", 0, "--spin", "always"]
             result = client(client_program, server.port, *flags)
             least[delay_ms].append(result["response"]["min_ns"] / 1e6)
-    assert min(least[10]) - min(least[5]) == pytest.approx(5, rel=0.01), least
+            assert least[delay_ms][-1] >= delay_ms
+            if len(least[10]) >= 5 and more() == pytest.approx(5, rel=0.01):
+                break
+    assert more() == pytest.approx(5, rel=0.01), least
