@@ -32,8 +32,11 @@ def external(build_dir, nobody_left):
     """A way to start the program; what it started is looked for at the end."""
     started = []
 
-    def start(kind: str, *flags: str, errors=subprocess.PIPE) -> subprocess.Popen:
-        words = [build_dir / "external", *flags, "--", *shlex.split(line(kind))]
+    def start(
+        kind: str, *flags: str, program=sys.executable, errors=subprocess.PIPE
+    ) -> subprocess.Popen:
+        command = [program, *shlex.split(line(kind))[1:]]
+        words = [build_dir / "external", *flags, "--", *command]
         pipes = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
         started.append(subprocess.Popen(words, process_group=0, **pipes))
         return started[-1]
@@ -71,6 +74,18 @@ def test_it_says_where_the_server_listens_and_ends_all_of_it(external, kind):
     assert used["event"] == "usage"
     assert used["cpu_user_s"] > 0
     assert used["context_switches_voluntary"] > 0
+
+
+@pytest.mark.parametrize("name", [None, "C:\\new\\", "one\ntwo\tthree\x01", "müde"])
+def test_a_name_is_told_as_it_was_given(external, tmp_path, name):
+    """The command's stands for one that is missing; JSON may want it in other words."""
+    program = tmp_path / 'say "hello\\there"'
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    flags = ["--name", name] if name else []
+    process = external("good", *flags, program=program)
+    assert ready(process)["model"] == (name or str(program))
+    ended(process)
 
 
 def test_whoever_hears_no_sigterm_is_killed_and_that_is_told(external):

@@ -1,13 +1,14 @@
 """Mistakes on the command line are named, with what is allowed."""
 
 import errno
+import json
 import os
 import subprocess
 
 import conftest
 import pytest
 
-from tests.client.harness import refused
+from tests.client.harness import echo, refused, serving
 
 #: a second target, and how long each is asked
 TURNS = ["127.0.0.1:2", "--slice", "20ms"]
@@ -127,6 +128,22 @@ def test_file_that_cannot_be_written(client_program):
     flags = ["127.0.0.1:1", "--timeline", "/nowhere/to/be.csv"]
     said = conftest.refused(client_program, *flags, status=1)
     assert said == f"client: /nowhere/to/be.csv: {os.strerror(errno.ENOENT)}\n"
+
+
+@pytest.mark.parametrize(
+    "file", ["--timeline", "--per-connection", "--histogram", "--slices", None]
+)
+def test_a_disk_that_is_full_is_said_and_is_the_status(client_program, file):
+    """Of each of its files, and of where its result goes."""
+    with serving(echo) as server, open("/dev/full", "w") as full:
+        words = [client_program, f"127.0.0.1:{server.port}", "--duration", "0.2"]
+        words += [file, "/dev/full"] if file else []
+        words += ["--slice", "20ms"] if file == "--slices" else []
+        out = subprocess.PIPE if file else full
+        done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"client: write: {os.strerror(errno.ENOSPC)}\n"
+    assert not file or json.loads(done.stdout)["stop"] == "duration"
 
 
 def test_help_fits_a_terminal(client_program):

@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import resource
+import select
 import signal
 import socket
 import subprocess
@@ -179,6 +181,43 @@ def test_failed_set_up_names_the_call_and_exits_1():
 def test_unwritable_log_is_a_failed_set_up():
     message = refused("epoll", "--log", BUILD / "no/such/place.csv", status=1)
     assert os.strerror(errno.ENOENT) in message
+
+
+def test_a_log_on_a_disk_that_is_full_is_a_failed_set_up():
+    message = refused("epoll", "--log", "/dev/full", status=1)
+    assert message == f"server: write --log: {os.strerror(errno.ENOSPC)}\n"
+
+
+def test_a_log_that_grows_too_large_is_said_and_who_is_connected_is_served(tmp_path):
+    """A file of so many bytes has room for the header and a row or two."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    path = tmp_path / "log.csv"
+    with serving("epoll", "--log", path, preexec=limit) as server:
+        for _ in range(20):
+            with server.connect() as sock:
+                assert echoes(sock)
+        stats = server.stop()
+    assert stats["accepted"] == 20
+    assert f"write --log: {os.strerror(errno.EFBIG)}" in server.stderr
+    assert path.stat().st_size == 100
+
+
+@pytest.mark.parametrize("backlog", [1, 5, 20])
+def test_the_kernel_keeps_as_many_as_the_backlog_says(backlog):
+    """And one, of those whom a server that stands still has not accepted."""
+    with serving("epoll", "--backlog", backlog) as server, ExitStack() as stack:
+        server.process.send_signal(signal.SIGSTOP)
+        socks = [stack.enter_context(socket.socket()) for _ in range(backlog + 5)]
+        for sock in socks:
+            sock.setblocking(False)
+            sock.connect_ex(server.address)
+        connected = select.select([], socks, [], 0.5)[1]
+        server.process.send_signal(signal.SIGCONT)
+    assert len(connected) == backlog + 1
 
 
 def test_the_list_names_what_design_asks_for():

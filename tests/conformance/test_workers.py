@@ -1,17 +1,23 @@
 """Workers: as many as were asked for, and what becomes of those who wait or die."""
 
 import contextlib
+import json
 import os
 import random
 import signal
 import socket
+import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from conftest import is_running
 
 from tests.conformance.harness import (
+    PATIENCE_S,
+    SERVER,
     Server,
     answers,
     echoes,
@@ -19,10 +25,13 @@ from tests.conformance.harness import (
     fixed_workers,
     ignore_children,
     is_quiet,
+    limit_descriptors,
     names,
+    one_a_family,
     receive,
     serving,
     settled,
+    unsanitized,
 )
 
 
@@ -94,6 +103,51 @@ def test_a_child_that_is_started_late_keeps_no_connection_open(model):
             assert echoes(sock)
             sock.shutdown(socket.SHUT_WR)
             assert sock.recv(1) == b""
+
+
+@contextlib.contextmanager
+def copies(model: str, preexec: Callable[[], None] | None = None) -> Iterator[Server]:
+    """Two copies of a model behind a port, which may end with another status than 0."""
+    words = [SERVER, model, "--processes", "2"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, preexec_fn=preexec, **pipes) as process:
+        try:
+            ready = process.stdout.readline()
+            yield Server(process, json.loads(ready or "null"))
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("model", one_a_family(names()))
+def test_a_copy_that_is_killed_is_told_and_the_other_serves(model):
+    with copies(model) as server:
+        killed, _ = direct_children(server)
+        os.kill(killed, signal.SIGKILL)
+        assert eventually(lambda: killed not in server.tree())
+        assert server.serves()
+        server.process.terminate()
+        out, errors = server.process.communicate(timeout=PATIENCE_S)
+    assert server.process.returncode == 1
+    assert f"process {killed}: signal 9" in errors
+    assert json.loads(out)["workers_lost"] == 1
+
+
+def direct_children(server: Server) -> list[int]:
+    path = f"/proc/{server.process.pid}/task/{server.process.pid}/children"
+    return list(map(int, Path(path).read_text().split()))
+
+
+@unsanitized
+def test_copies_that_fail_end_the_server_with_their_status():
+    """There are descriptors for sockets, but none for what a copy asks them with."""
+    for most in range(5, 30):
+        with copies("epoll-pool", limit_descriptors(most)) as server:
+            if server.ready:
+                out, errors = server.process.communicate(timeout=PATIENCE_S)
+                break
+    assert server.process.returncode == 1
+    assert errors.count("exit status 1") == 2
+    assert json.loads(out)["workers_lost"] == 2
 
 
 def living(server: Server) -> list[int]:
