@@ -12,8 +12,9 @@ from drive_fakes import models
 from rich.console import Console
 
 from connlab import __main__ as command
+from connlab import intervals
+from connlab.bench import clients, parts, targets
 from connlab.bench import command as benches
-from connlab.bench import parts, targets
 from connlab.bench.parts import BASE, DEARER, SLOWED, Part
 from connlab.bench.targets import Target
 from connlab.compare import make_plan, plan, screen
@@ -203,6 +204,44 @@ def test_a_narrow_terminal_cuts_no_target(judged, width):
     for _, need, found, verdict in rows:
         assert re.search(f" {need} +{re.escape(found)} ", text.getvalue())
         assert all(word in printed for word in verdict.split())
+
+
+def printed(heads: tuple[str, ...], rows: object) -> str:
+    text = io.StringIO()
+    benches._print(Console(file=text, width=100), heads, rows)
+    return text.getvalue()
+
+
+def test_calls_of_a_request_are_told_in_all_and_one_by_one():
+    rows = benches._call_rows(
+        {"epoll": {"recvfrom": 1.0, "sendto": 1.0, "poll": 0.254}}
+    )
+    text = printed(("system calls of a request", "all", "of which"), rows)
+    assert re.search(r"epoll +2\.25 +recvfrom 1\.00, sendto 1\.00, poll 0\.25", text)
+
+
+def test_a_load_generator_stands_beside_ours_by_its_cost():
+    """In microseconds of CPU a request; the ratio is of runs, not of means."""
+    cost = {clients.OURS: [10e-6, 12e-6, 11e-6, 11e-6]}
+    cost["wrk"] = [value / 2 for value in cost[clients.OURS]]
+    runs = [
+        {"name": name, "client": costs[i], "server": 8e-6}
+        for i in range(4)
+        for name, costs in cost.items()
+    ]
+    rows = {name: found for name, *found in benches._client_rows(runs)}
+    assert rows.keys() == cost.keys()
+    assert rows[clients.OURS][1:] == ["8", "1"]
+    assert rows["wrk"][1:] == ["8", "2"]
+    for name, costs in cost.items():
+        wanted = intervals.interval([value * 1e6 for value in costs])
+        assert rows[name][0] == screen.number(wanted)
+    told = [(name, *found) for name, found in rows.items()]
+    text = printed(("CPU of a request", "client", "server", "ratio"), told)
+    ours, beside = text.strip().splitlines()[-2:]
+    assert re.fullmatch(r"client +11\S* \[.*\] +8 +1 *", ours)
+    assert re.fullmatch(r"wrk +5\.\S+ \[.*\] +8 +2 *", beside)
+    assert not list(benches._client_rows([]))
 
 
 # ---- the command ---------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The command line: what it says, and the status it ends with."""
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,8 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab import drive, notebook, paper, profiles, publish
+from connlab.claims import Claim, Judged
+from connlab.claims.finding import Finding
 from connlab.drive import outdated, progress, servers
 
 SMALL = profiles.Profile("small", "two studies", {"01-a": {}, "02-b": {}})
@@ -171,6 +174,62 @@ def test_failure_is_one_line_and_a_status(error, status, goes_on, monkeypatch, c
     assert text == said.strip()
     assert text.startswith("connlab: stopped" if status == 130 else "connlab: ")
     assert ("goes on" in text) is goes_on
+
+
+def judged_claims() -> tuple[Judged, ...]:
+    given = {"id": "A1", "says": "Threads are slower", "conditions": "c", "here": "h"}
+    claim = Claim(**given, source="s", likeness="high", untestable="no ARM")
+    return (Judged(claim, Finding("not testable here", "no ARM")),)
+
+
+COMMANDS = [
+    (["doctor"], "connlab.drive.doctor", "two cores", 0, "two cores"),
+    (["check-paper"], "connlab.publish.check", [], 0, "nothing is wrong"),
+    (["check-paper"], "connlab.publish.check", ["a", "b"], 1, "paper has 2 problems"),
+    (["lint-paper"], "connlab.publish.lint", [], 0, "nothing is fetched"),
+    (["lint-paper"], "connlab.publish.lint", ["x: 5 ms"], 1, "problem: x: 5 ms"),
+    (["claims", "--run", "reference"], "connlab.claims.judge_all", judged_claims(), 0,
+     "Of 1 claim of earlier reports 1 is not testable here."),
+    (["hosts", "lab", "--hosts", "4"], "connlab.hosts.lab.Lab.up", None, 0,
+     "hosts.toml"),
+    (["hosts", "lab-down"], "connlab.hosts.lab.Lab.down", None, 0, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "called", "returns", "status", "said"), COMMANDS)
+def test_a_command_prints_what_its_function_returns(
+    words, called, returns, status, said, monkeypatch, capsys
+):
+    function = Mock(return_value=returns)
+    monkeypatch.setattr(called, function)
+    monkeypatch.setattr(publish, "advice", lambda: ["say it in fewer words"])
+    assert cli(*words) == status
+    assert function.call_count == 1
+    out, err = capsys.readouterr()
+    assert said in (err if status else out)
+    assert ("advice: say it" in err) is (words == ["lint-paper"])
+    if "--hosts" in words:
+        assert function.call_args.args == (4,)
+
+
+def test_certificates_go_to_the_folder_that_was_named(tmp_path, monkeypatch, capsys):
+    making = Mock()
+    monkeypatch.setattr("connlab.hosts.certificates.make", making)
+    assert cli("hosts", "certificates", str(tmp_path)) == 0
+    making.assert_called_once_with(tmp_path)
+    assert list(tmp_path.iterdir())  # the settings of Dask
+    assert f"{tmp_path}: end after " in capsys.readouterr().out
+
+
+def test_list_as_json_is_what_the_server_prints(server_program, capsys):
+    assert cli("list", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    own = subprocess.run([server_program, "--list"], capture_output=True, check=True)
+    rows = json.loads(own.stdout)
+    for kind in ("models", "workloads"):
+        assert [r["name"] for r in printed[kind]] == [r["name"] for r in rows[kind]]
+    for row, given in zip(printed["models"], rows["models"], strict=True):
+        assert row.items() >= given.items()
 
 
 # ---- profiles ---------------------------------------------------------------

@@ -13,7 +13,15 @@ from scipy.special import digamma
 from statsmodels.stats.weightstats import DescrStatsW
 from study_made import t_on_logs
 
-from connlab.intervals import centre, client_bound, interval, intervals, ratios, t95
+from connlab.intervals import (
+    centre,
+    client_bound,
+    hold_together,
+    interval,
+    intervals,
+    ratios,
+    t95,
+)
 from connlab.studies.doubts import unpaired
 from connlab.variances import (
     DF_GAIN,
@@ -301,6 +309,23 @@ def test_the_method_of_a_family_names_moderated_variances():
     assert not pair["method"].str.contains("moderated").any()
     same = seven.set_index("model").loc["a", ["value", "p"]].tolist()
     assert same == pytest.approx(pair.loc[0, ["value", "p"]].tolist())
+
+
+def test_families_hold_together_where_each_interval_of_scipy_does():
+    """Two comparisons learn nothing from each other: each is known to 97.5 %."""
+    truths, rng = [0.0, 0.4], np.random.default_rng(6)
+    logs = np.array(truths)[:, None, None] + rng.normal(0, 0.1, (2, 300, 4))
+    held = hold_together(logs, truths, level=0.95)
+    wanted = []
+    for family in range(300):
+        bounds = [
+            stats.ttest_1samp(logs[i, family], 0).confidence_interval(0.975)
+            for i in range(2)
+        ]
+        pairs = zip(bounds, truths, strict=True)
+        wanted.append(all(b.low <= truth <= b.high for b, truth in pairs))
+    assert held.tolist() == wanted
+    assert 0.9 < held.mean() < 1
 
 
 def test_cells_that_scatter_unlike_each_other_do_not_mix():

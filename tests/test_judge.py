@@ -301,6 +301,68 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
     assert all(text in first for text in told)
 
 
+def row_of(text: str, first: str) -> list[list[str]]:
+    """Return the cells of a page's rows that begin with a word."""
+    rows = [[cell.strip() for cell in ln.split("|")[1:-1]] for ln in text.splitlines()]
+    return [row for row in rows if row and row[0] == first]
+
+
+def measured(rate: float, cpu: float) -> dict:
+    values = {"rate": rate, "cpu": cpu, "p50": 2e-4, "p99": None}
+    return {metric: {"value": value} for metric, value in values.items()}
+
+
+def test_a_page_of_two_servers_has_their_table_and_their_turns():
+    """Without --quick: what was tried, a row for each, and where each stands."""
+    cost = {"value": 2.5, "lo": 2.0, "hi": 3.125, "word": "dearer"}
+    same = {"value": 1.0, "lo": 0.99, "hi": 1.01, "word": "alike"}
+    alone = {"value": 0.5, "lo": None, "hi": None, "word": "undetermined"}
+    one = contest.Contest(1, 4, ratios={"./b {port}": {"cpu": alone}})
+    many = contest.Contest(
+        50,
+        7,
+        levels={
+            "epoll": measured(100_000.0, 8e-6),
+            "epoll again": measured(100_000.0, 8e-6),
+            "./a {port}": measured(40_000.0, 20e-6),
+        },
+        ratios={"epoll again": {"cpu": same}, "./a {port}": {"cpu": cost}},
+        busy={"epoll": (0.95, 0.8), "./a {port}": (0.5, 0.97)},
+        failed={"./b {port}": "it | died"},
+    )
+    asked = [
+        cases.Answer("they close", "server", (3, 4), True, "both"),
+        cases.Answer("it leaks", "server", (), False, "64 bytes | lost"),
+        cases.Answer("it waits", "server", (), None, "no valgrind"),
+    ]
+    heard = [Heard("a", "a word"), Heard("lengths", "lengths", "sent 9, 8 came")]
+    crowd = crowds._concluded([crowds.Level(10, 10, 10)], None, None)
+    good = Verdict("./a {port}", "a", heard=heard[:1], answers=tuple(asked[:1]))
+    bad = Verdict("./b {port}", "b", ["it died"], heard=heard, answers=tuple(asked))
+    good.crowds = crowd
+    text = page.markdown(Judgement([good, bad], contests=[one, many]))
+    assert row_of(text, "`a`")[0][1:5] == ["correct", "1 of 1", "10", "2.5 [2, 3.12]"]
+    assert row_of(text, "`b`")[0][1:5] == ["not correct", "1 of 2", "—", "0.5"]
+    (head,) = row_of(text.partition("50 connections")[2], "server")
+    units = "answers, thousand requests/s; CPU per request, µs; p50, µs; p99, s"
+    assert head[1:5] == units.split("; ")
+    assert row_of(text, "epoll") == [
+        ["epoll", "100", "8", "200", "—", "1", "its core"],
+    ]
+    ratio = "2.5 [2, 3.12] dearer"
+    assert row_of(text, "`a`")[1:] == [
+        ["`a`", "40", "20", "200", "—", ratio, "the client's core"]
+    ]
+    assert "| `b` | left out |  |  |  | it \\| died |  |" in text
+    assert "in 7 fresh sets" in text
+    assert "The same epoll twice: 1 [0.99, 1.01]." in text
+    assert "## In turns with models, 1 connection\n" in text
+    tried = "2 of 5 went well: a word, they close (a case of Tran and Rees)."
+    assert f"{tried} Not known: it waits: no valgrind.\n" in text
+    assert row_of(text, "it leaks") == [["it leaks", "64 bytes \\", "lost"]]
+    assert [row[1] for row in row_of(text, "lengths")] == ["sent 9, 8 came"]
+
+
 # ---- what it rests on ----------------------------------------------------------------
 
 

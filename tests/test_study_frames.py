@@ -33,6 +33,27 @@ def test_rows_follow_block_and_order_however_they_were_written(tmp_path):
     assert places == sorted(places)
 
 
+def test_windows_are_those_of_the_timelines(tmp_path):
+    """As pandas unfolds them; a trial without a timeline has none."""
+    lines = made.sweep(["epoll", "poll"], [1, 100], blocks=2)
+    lines[1]["timeline"] = None
+    lines[2]["timeline"] = {"step_ms": 50, "start_ms": 25, "requests": [3, 0, 7]}
+    windows = frames.load_windows("made", made.STUDY, root=made.write(tmp_path, lines))
+    plain = pd.DataFrame(
+        [{"key": row["key"], **row["timeline"]} for row in lines if row["timeline"]]
+    ).explode("requests")
+    plain["window"] = plain.groupby("key", sort=False).cumcount()
+    plain["start_s"] = (plain["start_ms"] + plain["window"] * plain["step_ms"]) / 1e3
+    plain["throughput_rps"] = plain["requests"] / (plain["step_ms"] / 1e3)
+    order = ["key", "window"]
+    wanted = plain[windows.columns].sort_values(order).reset_index(drop=True)
+    found = windows.sort_values(order).reset_index(drop=True)
+    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
+    assert windows[windows["key"] == lines[2]["key"]]["throughput_rps"].tolist() == [
+        60.0, 0.0, 140.0,
+    ]  # fmt: skip
+
+
 BAD = {"ok": False}
 DEAD = {"kind": "server-died", "reason": "server: killed by SIGSEGV"}
 

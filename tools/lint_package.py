@@ -104,9 +104,8 @@ def _definitions(root: Path) -> Iterator[tuple[Path, ast.FunctionDef | ast.Class
 def sentences(root: Path) -> Iterator[str]:
     """Find functions that return a sentence, where no such are messages."""
     for path, node in _definitions(root):
-        if path.as_posix().startswith(tuple(_MESSAGES)) or node.name.startswith(
-            "_repr_"
-        ):
+        shown = isinstance(node, ast.ClassDef) or node.name.startswith("_repr_")
+        if shown or path.as_posix().startswith(tuple(_MESSAGES)):  # methods come alone
             continue
         for inner in ast.walk(node):
             if isinstance(inner, ast.Return) and inner.value is not None:

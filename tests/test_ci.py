@@ -1,0 +1,87 @@
+""".ci/run: what it does with a test that fails among others."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+#: the steps of CI, in whose place stands one that fails
+FIRST, LAST = "step set-up make setup-test\n", "step reference outputs\n"
+ALONE = "failed among others, passed alone: "
+
+
+@pytest.fixture
+def ci(tmp_path: Path):
+    """Run CI with one step of tests; return its status, its words, what ran alone."""
+
+    def run(printed: str, *, passes: int) -> tuple[int, str, list[str]]:
+        text = (ROOT / ".ci" / "run").read_text("utf-8")
+        before, rest = text.split(FIRST)
+        after = rest.split(LAST)[1]
+        program = tmp_path / ".ci" / "run"
+        program.parent.mkdir()
+        program.write_text(f"{before}tests test sh fails\n{after}", "utf-8")
+        (tmp_path / "printed").write_text(printed, "utf-8")
+        (tmp_path / "fails").write_text("cat printed; exit 1\n", "utf-8")
+        python = tmp_path / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(
+            f'#!/bin/sh\necho "$*" >>alone; [ $(wc -l <alone) -le {passes} ]\n', "utf-8"
+        )
+        python.chmod(0o755)
+        done = subprocess.run(["bash", program], capture_output=True, text=True)
+        alone = tmp_path / "alone"
+        ran = alone.read_text("utf-8").splitlines() if alone.exists() else []
+        return done.returncode, done.stdout, ran
+
+    return run
+
+
+TWO = """FAILED tests/test_a.py::test_b[x-1]@group - AssertionError: 1 - 2
+ERROR tests/client/test_c.py::test_d - OSError
+FAILED tests/test_a.py::test_b[x-1]@group - AssertionError: 1 - 2
+E  no more
+"""
+IDS = "-m pytest tests/client/test_c.py::test_d tests/test_a.py::test_b[x-1]"
+
+
+def test_what_fails_among_others_and_passes_alone_three_times_is_named(ci):
+    status, said, ran = ci(TWO, passes=3)
+    assert status == 0
+    assert ran == [IDS] * 3
+    named = [line.removeprefix(ALONE) for line in said.splitlines() if ALONE in line]
+    assert named == IDS.split()[2:]
+    assert said.splitlines()[-1].endswith("; 0 failed")
+
+
+@pytest.mark.parametrize("passes", [0, 1, 2])
+def test_one_failure_more_fails_the_step(ci, passes):
+    status, said, ran = ci(TWO, passes=passes)
+    assert status == 1
+    assert len(ran) == passes + 1
+    assert ALONE not in said
+    assert said.splitlines()[-1].endswith("1 failed: test")
+    assert "ERROR tests/client/test_c.py::test_d" in said.partition("---")[2]
+
+
+@pytest.mark.parametrize(
+    ("printed", "again"),
+    [
+        ("".join(f"FAILED tests/t.py::test_{n} - x\n" for n in range(8)), 3),
+        ("".join(f"FAILED tests/t.py::test_{n} - x\n" for n in range(9)), 0),
+        ("make: *** [test] Error 2\n", 0),
+        (f"{TWO}INTERNALERROR> OSError: no space\n", 0),
+    ],
+    ids=["eight", "nine", "make", "internal"],
+)
+def test_many_failures_and_those_of_pytest_itself_are_not_repeated(ci, printed, again):
+    status, _, ran = ci(printed, passes=3)
+    assert len(ran) == again
+    assert status == (not again)
+
+
+def test_an_address_in_an_id_stays(ci):
+    printed = "FAILED tests/t.py::test_a[at:10.0.0.1/u@h/x]@group-two - E\n"
+    _, _, ran = ci(printed, passes=3)
+    assert ran[0] == "-m pytest tests/t.py::test_a[at:10.0.0.1/u@h/x]"

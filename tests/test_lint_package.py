@@ -1,0 +1,106 @@
+"""tools/lint_package.py finds what it is for, and only that."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+PROGRAM = ROOT / "tools" / "lint_package.py"
+
+USED = """
+def used() -> str:
+    return "a word"
+
+class Kept:
+    def _repr_html_(self) -> str:
+        return "It is shown here as a table of its rows."
+
+    def asked(self) -> int:
+        return 1
+"""
+CALLER = "from connlab.made import used\nkept = used()\nkept.asked()\nx.Kept\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Make a project in which nothing is to be found."""
+    for path, text in {
+        "connlab/made.py": USED,
+        "connlab/caller.py": CALLER,
+        "tools/lint_package.py": PROGRAM.read_text("utf-8"),
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text, "utf-8")
+    return tmp_path
+
+
+def said(project: Path) -> list[str]:
+    command = [sys.executable, project / "tools" / "lint_package.py"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert not done.stderr
+    assert done.returncode == bool(done.stdout)
+    return done.stdout.splitlines()
+
+
+def test_a_project_without_faults_has_no_findings(project):
+    assert said(project) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        ("def spare():\n    pass\n", "more.py:1: nothing but tests uses spare"),
+        ("class Spare:\n    pass\n", "more.py:1: nothing but tests uses Spare"),
+        (
+            "class _C:\n    def spare(self):\n        pass\n_C()\n",
+            "more.py:2: nothing but tests uses spare",
+        ),
+        (
+            "def _told():\n    return 'The servers that wait are the slower ones.'\n"
+            "_told()\n",
+            "more.py:2: _told returns the sentence",
+        ),
+        (
+            "def _told(n):\n    return f'All of the {n} servers were measured twice.'\n"
+            "_told(1)\n",
+            "_told returns the sentence 'All of the N servers were measured twice.'",
+        ),
+    ],
+    ids=["function", "class", "method", "sentence", "f-string"],
+)
+def test_what_nobody_needs_and_what_is_for_authors_is_found(project, text, finding):
+    (project / "connlab" / "more.py").write_text(text, "utf-8")
+    (found,) = said(project)
+    assert found.startswith("connlab/more.py")
+    assert finding in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def _a():\n    return 'No sentence'\n_a()\n",
+        "def _a():\n    raise ValueError('It is wrong in all of its parts.')\n_a()\n",
+        '@cli\ndef command():\n    """Print all of it for those who ask."""\n',
+    ],
+    ids=["words", "error", "command"],
+)
+def test_messages_and_commands_are_no_findings(project, text):
+    (project / "connlab" / "more.py").write_text(text, "utf-8")
+    assert said(project) == []
+
+
+def test_an_import_or_a_test_makes_nothing_used(project):
+    (project / "connlab" / "more.py").write_text("def spare():\n    pass\n", "utf-8")
+    (project / "connlab" / "other.py").write_text("from connlab.more import spare\n")
+    (project / "tests").mkdir()
+    (project / "tests" / "test_more.py").write_text("from x import spare\nspare()\n")
+    assert len(said(project)) == 1
+
+
+def test_messages_may_be_sentences_where_they_are_named(project):
+    (project / "connlab" / "drive").mkdir()
+    text = "def _a():\n    return 'This machine has no io_uring to measure.'\n_a()\n"
+    (project / "connlab" / "drive" / "more.py").write_text(text, "utf-8")
+    assert said(project) == []
