@@ -588,11 +588,28 @@ def test_a_server_that_rests_uses_no_time(take_turns):
         assert int(row["probed"]) >= int(row["waiting"]) >= 0
 
 
-def fixed(begin_ns: int | None, *flags: object) -> list[object]:
+def fixed(begin_ns: int | None, *flags: object, order: int = 5) -> list[object]:
     """Return flags for slices at fixed moments, 40 ms apart; None: they are told."""
-    slicing = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms", "--order", 5]
+    slicing = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms"]
     begin = ["--begin-told"] if begin_ns is None else ["--begin-at", begin_ns]
-    return [*slicing, *begin, "--duration", 0.6, "--warmup", 0.1, *flags]
+    window = ["--duration", 0.6, "--warmup", 0.1]
+    return [*slicing, "--order", order, *begin, *window, *flags]
+
+
+def test_the_order_at_fixed_moments_has_a_seed_of_its_own(take_turns):
+    """That of all clients, whatever each of them asks by its own seed."""
+    orders = []
+    for order, seed in [(5, 1), (5, 2), (8, 1), (0, 1)]:
+        flags = fixed(None, "--seed", seed, order=order)
+        _, slices = take_turns(4, *flags, during=lambda client, *_: tell([client], 0.2))
+        orders.append({(r["round"], r["position"]): r["target"] for r in slices})
+    first, same, *others = orders
+    both = first.keys() & same.keys()
+    assert len(both) > 8
+    assert all(first[at] == same[at] for at in both)
+    for other in others:
+        both = first.keys() & other.keys()
+        assert any(first[at] != other[at] for at in both)
 
 
 def tell(clients: list[subprocess.Popen], ahead_s: float) -> int:

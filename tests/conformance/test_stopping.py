@@ -18,6 +18,7 @@ from conftest import is_running
 
 from tests.conformance.harness import (
     BUILD,
+    PATIENCE_S,
     SERVER,
     SLOWER,
     TSAN,
@@ -98,6 +99,17 @@ def test_it_outlives_the_thread_that_started_it_but_not_the_process(model):
         assert all(map(echoes, socks))
         parent.kill()
         assert eventually(lambda: not any(map(is_running, pids)))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_driver_that_reads_no_more_leaves_the_status_as_it_is(model):
+    """Its statistics meet a pipe that is closed, which is no reason to complain."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([SERVER, model], **pipes) as process:
+        assert json.loads(process.stdout.readline())["event"] == "ready"
+        process.stdout.close()
+        process.terminate()
+        assert (process.wait(PATIENCE_S), process.stderr.read()) == (0, b"")
 
 
 FOREIGN = """
