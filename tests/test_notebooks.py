@@ -15,8 +15,9 @@ SECTIONS = rules.ROOT / "paper" / "sections"
 
 
 SMOKE = profiles.load("smoke")
+STUDIES = [p.stem for p in notebook.every()]
 #: all but 09, which reads what others measured
-STUDIES = [p.stem for p in notebook.every() if p.stem != "09-doubts"]
+MEASURING = [name for name in STUDIES if name != "09-doubts"]
 
 
 #: what a small run has beyond profile smoke: cases take long, a law needs six sizes
@@ -141,7 +142,7 @@ ALONE = ("00-the-machine", "11-load", "13-runtimes", "14-hosts")
             name,
             marks=pytest.mark.serial if name in ALONE else pytest.mark.sweeps,
         )
-        for name in STUDIES
+        for name in MEASURING
     ],
 )
 def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
