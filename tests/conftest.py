@@ -355,7 +355,12 @@ def network_namespaces() -> None:
 
 @pytest.fixture(scope="session")
 def build_dir() -> Path:
-    """Return the directory of the built programs, building them when run by hand."""
+    """Return the directory of the built programs, building them when run by hand.
+
+    ``CONNLAB_BUILD`` names another one, which its user has built.
+    """
+    if other := os.environ.get("CONNLAB_BUILD"):
+        return Path(other)
     make("build")
     return ROOT / "build"
 
