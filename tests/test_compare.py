@@ -108,15 +108,28 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
         ("lessons/epoll", HTTP, "lessons/epoll: workload http; allowed: echo"),
         ("lessons/epoll:workers=3", {}, "lessons/epoll:workers=3: .*settings"),
         ("lessons/epol", {}, "lessons/epol"),
+        ("./mine {port}", {"processes": 2}, "{port}:processes=2: .*no settings$"),
+        ("lessons/poll", {"processes": 2}, "lessons/poll:processes=2: .*no settings$"),
+        ("go:extra-ns=5", {}, "server go:extra_ns=5: .*takes no settings$"),
+        ("at:192.0.2.10:7", {"processes": 2}, "10:7:processes=2: .*no settings$"),
+        ("./mine {port} {workers}", {"workers": 3, "processes": 2}, "but workers$"),
         # no shell reads this
         ("./mine '{port}", {}, r"^server \"\./mine '\{port\}\": no closing"),
         ("poll", {"delay": "5"}, "^delay: 5; allowed: for work"),
         ("poll", {"workers": 4}, "^workers: 4; none of epoll, poll"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_by_name(name, options, message):
+def test_what_cannot_be_compared_is_refused_by_name(
+    monkeypatch, name, options, message
+):
+    monkeypatch.setattr(servers.Entry, "reason", None)
     with pytest.raises(ValueError, match=message):
         make_plan(["epoll", name], **options)
+
+
+def test_workers_are_told_to_the_command_lines_that_have_a_place_for_them():
+    plan = make_plan(["epoll", "./mine {port} {workers}"], workers=3)
+    assert [server.factors.get("workers") for server in plan.servers] == [None, 3, None]
 
 
 @pytest.mark.parametrize(("hard", "allowed"), [(64, "none"), (100, "1 to 12")])

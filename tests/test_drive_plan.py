@@ -1,5 +1,7 @@
 """What a sweep will cost, before anything has been measured."""
 
+import contextlib
+
 import pytest
 from drive_fakes import asked
 
@@ -99,3 +101,15 @@ def test_an_estimate_is_the_sum_of_its_trials():
     five = drive.estimate("s", run="r", trials=5, **options)
     assert (single.trials, five.trials) == (2, 10)
     assert five.seconds == pytest.approx(5 * single.seconds)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_server_of_others_is_not_swept_with_what_it_is_not_told(processes):
+    options = asked(factors={"model": ["./mine {port}"]}, fixed={}, **WINDOW)
+    options["fixed"] = {"processes": processes}
+    with (
+        pytest.raises(ValueError, match="processes=2")
+        if processes == 2
+        else (contextlib.nullcontext())
+    ):
+        sweeps.planned("s", run="r", trials=1, **options)

@@ -252,13 +252,10 @@ def _server(
     model = servers.able(name, workload, binaries, registry)
     if connections > 1 and not model.concurrent:
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
-    if own_settings and servers.is_lesson(name):
-        raise ValueError(f"server {text}: a lesson takes no settings")
-    if own_settings and servers.address_of(name):
-        raise ValueError(f"server {text}: one that runs already takes no settings")
     factors: dict[str, Any] = {"model": name, "workload": workload}
     factors |= _model_settings(model, connections, settings)
     factors |= dict(_setting(word, text) for word in own_settings.split(",") if word)
+    servers.check_settings(name, factors)
     return Server(text, factors)
 
 

@@ -270,6 +270,7 @@ def _checked_models(
             raise ValueError(
                 f"server {name}: workload {workload!r}; allowed: {', '.join(allowed)}"
             )
+        servers.check_settings(name, cell)
         address = servers.address_of(name)
         if address is not None and cell.get("stall"):
             raise ValueError(

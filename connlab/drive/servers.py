@@ -47,6 +47,8 @@ _PLACES = re.compile(r"\{(\w+)\}")
 _KNOWN_PLACES = ("port", "workers", "root", "folder", "build", "project")
 #: keys of an entry that cannot stand beside `at`
 _STARTING = ("command", "build", "product", "version", "needs", "contract")
+#: factors by which our servers differ, of which others hear of ``{workers}`` at most
+_SETTINGS = [n for n in flags.SERVER if n not in ("workload", "redis", "root")]
 _VERSION_TIMEOUT_S = 20
 
 
@@ -250,7 +252,8 @@ def model(name: str) -> schema.Model | None:
             words = shlex.split(name)
         except ValueError as error:
             raise ValueError(f"server {name!r}: {str(error).lower()}") from None
-        return _model(name, label=Path(words[0]).name, digest=_digest(name, *words))
+        label, digest = Path(words[0]).name, _digest(name, *words)
+        return _model(name, label=label, digest=digest, workers=_crew(name))
     if is_address(name):
         shown = str(address_of(name))
         return _model(name, label=shown, at=shown, digest=_digest(name))
@@ -268,7 +271,7 @@ def model(name: str) -> schema.Model | None:
         **facts,
         available=entry.available,
         reason=entry.reason,
-        workers="fixed" if "{workers}" in entry.command else None,
+        workers=_crew(name),
         version=version,
         digest=_digest(f"{entry.command} {version}", *files),
     )
@@ -334,6 +337,29 @@ def able(
     if not row.available:
         raise ValueError(f"server {name} cannot run here: {row.reason}")
     return row
+
+
+def check_settings(name: str, factors: Mapping[str, Any]) -> None:
+    """Raise ValueError for a setting that a server of others, or a lesson, is not told.
+
+    Tables would show it as if it held. Such a server is one process in any case.
+    """
+    if not is_external(name) and not is_lesson(name):
+        return
+    crew = not is_lesson(name) and address_of(name) is None and _crew(name)
+    allowed = "no settings but workers" if crew else "no settings"
+    for setting in _SETTINGS:
+        value = factors.get(setting)
+        if value is None or (setting == "processes" and str(value) == "1"):
+            continue
+        if not (crew and setting == "workers"):
+            given = f"server {name}:{setting}={value}"
+            raise ValueError(f"{given}: this server takes {allowed}")
+
+
+def _crew(name: str) -> str | None:
+    command = name if is_command(name) else entries()[name].command
+    return "fixed" if "{workers}" in command else None
 
 
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
