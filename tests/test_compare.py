@@ -465,7 +465,8 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     rates = dict.fromkeys(RATES, 1e6)
     options = {"client_ns": client_ns, "waiting": waiting, "noise": 0.001}
     result = compared(monkeypatch, rates, **options)
-    assert result.client_bound() == (set(RATES) if bound else set())
+    kind = "client-bound" if bound else "server-bound"
+    assert result.limits() == dict.fromkeys(RATES, kind)
     words = result.words("rate", result.ratios("rate"))
     assert words["uring"] == ("cannot tell" if bound else "alike")
     assert words["epoll again"] == "alike"
@@ -481,6 +482,17 @@ def test_one_core_is_full_when_both_sides_together_fill_it(monkeypatch, shared, 
     cores = replace(result.plan.cores, shared=shared)
     result.plan = replace(result.plan, cores=cores)
     assert [line.startswith(limit) for line in screen.limits(result)] == [True]
+
+
+def test_a_client_that_uses_most_of_a_shared_core_is_the_limit(monkeypatch):
+    """As it is in the label of such a trial (test_drive_gates)."""
+    rates = {"epoll": 4e5, "uring": 4.3e5, "epoll again": 4e5}
+    result = compared(monkeypatch, rates, noise=0.001, client_ns=1300)
+    cores = replace(result.plan.cores, shared=True)
+    result.plan = replace(result.plan, cores=cores)
+    assert result.words("rate", result.ratios("rate"))["uring"] == "cannot tell"
+    assert "limited by the client" in screen.limits(result)[0]
+    assert {*result.limits().values()} == {"client-bound"}
 
 
 def test_a_server_is_held_against_the_one_that_it_names():

@@ -432,6 +432,9 @@ def test_on_one_core_the_larger_user_is_the_bottleneck():
     shared = changed(_shares(0.6, 0.35), cores__shared=True, cores__client=[0])
     assert gates.label(shared) == "server-bound"
     assert gates.label(changed(shared, client__self__cpu_share=0.1)) == "unsaturated"
+    shared = changed(_shares(0.43, 0.55), cores__shared=True, cores__client=[0])
+    assert gates.label(shared) == "client-bound"
+    assert gates.bottleneck(0.55, 0.43, None, shared=True) == "client-bound"
 
 
 OVERFLOWS = {"server__samples__listen_overflows": 7}

@@ -4,12 +4,13 @@ import functools
 import json
 import re
 import shutil
+from dataclasses import replace
 from unittest.mock import Mock
 
 import pytest
 
 from connlab import __main__ as command
-from connlab.compare import measure, plan
+from connlab.compare import comparison, measure, plan, screen
 from connlab.drive import running, turns
 from connlab.judge import (
     calls,
@@ -273,19 +274,40 @@ def test_at_most_three_things_come_first():
     assert len(hints.first(verdict, judgement)) == 3
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("limit", ["client-bound", "server-bound", "unsaturated", None])
+def test_page_and_comparison_name_the_same_limit(monkeypatch, limit, shared):
+    """Whatever they say: by one answer, that of a trial's label."""
+    names = ["epoll", "poll"]
+    compared = comparison.Comparison(plan.make_plan(names))
+    cores = replace(compared.plan.cores, shared=shared)
+    compared.plan = replace(compared.plan, cores=cores)
+    monkeypatch.setattr(comparison.Comparison, "limits", lambda _: {"poll": limit})
+    monkeypatch.setattr(comparison.Comparison, "busy", lambda _: {"poll": (0.9, 0.97)})
+    compared.sets = [None]
+    text = screen.limits(compared)[0]
+    none = {"levels": {}, "ratios": {"rate": {}}, "failed": {}, "others_share": 0}
+    result = contest._contest(50, none | {"sets": 5}, compared, {})
+    said = page._limited(result, "poll")
+    client = "client" in said and "core" in said
+    assert client == text.startswith("limited by the client")
+    assert ("neither" in said or "no core" in said) == text.startswith("neither")
+    assert (said == "not known") == ("nobody could see" in text)
+
+
 @pytest.mark.parametrize(
-    ("busy", "shared", "limit"),
+    ("limit", "shared", "words"),
     [
-        ((0.95, 0.5), False, "its core"),
-        ((0.5, 0.97), False, "the client's core"),
-        ((0.5, 0.5), False, "neither core"),
-        ((0.5, 0.5), True, "the shared core"),
-        ((0.1, 0.1), True, "no core"),
+        ("server-bound", False, "its core"),
+        ("client-bound", False, "the client's core"),
+        ("unsaturated", False, "neither core"),
+        ("server-bound", True, "the shared core"),
+        ("unsaturated", True, "no core"),
     ],
 )
-def test_what_limited_a_server_is_named(busy, shared, limit):
-    result = contest.Contest(1, 5, busy={"x": busy}, shared=shared)
-    assert page._limited(result, "x") == limit
+def test_what_limited_a_server_is_named(limit, shared, words):
+    result = contest.Contest(1, 5, limits={"x": limit}, shared=shared)
+    assert page._limited(result, "x") == words
 
 
 @pytest.mark.parametrize(

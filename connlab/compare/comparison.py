@@ -12,7 +12,7 @@ import pandas as pd
 from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
 from connlab.drive import gates, machine, servers, turns
-from connlab.intervals import interval, stands
+from connlab.intervals import CLIENT_BOUND, interval, stands
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
@@ -166,24 +166,28 @@ class Comparison:
         means = table.mean()
         return {name: tuple(means.loc[name]) for name in self.remaining}
 
-    def client_bound(self) -> set[str]:
-        """Return the servers of which the client was the limit, as studies judge it."""
+    def limits(self) -> dict[str, str | None]:
+        """Return what kept each server from more, as trials of studies are labelled.
+
+        ``client-bound``, ``server-bound`` or ``unsaturated`` (`drive.gates`); None
+        where it is not known. Empty in an open loop, which asks for no more.
+        """
         if not self.sets or self.plan.open_loop:
-            return set()
+            return {}
         waiting = pd.concat(self.sets).groupby("server")["waiting"].mean()
-        bound = set()
+        shared, limits = self.plan.cores.shared, {}
         for name, (server, client) in self.busy().items():
             seen = None if math.isnan(server) else server
-            if gates.client_bound(client, seen, waiting[name]):
-                bound.add(name)
-        return bound
+            limits[name] = gates.bottleneck(client, seen, waiting[name], shared=shared)
+        return limits
 
     def words(self, metric: str, ratios: Mapping[str, Interval]) -> dict[str, str]:
         """Return what each server's ratio of a metric shows; see `word`.
 
         The control asks the method, not the servers, whoever the limit was.
         """
-        bound = self.client_bound() if metric != "cpu" else set()
+        limits = self.limits() if metric != "cpu" else {}
+        bound = {name for name, limit in limits.items() if limit == CLIENT_BOUND}
         pairs = self.plan.against.items()
         limited = {name: (name in bound, base in bound) for name, base in pairs}
         limited[self.plan.control] = (False, False)

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from connlab.compare.comparison import METRICS, Comparison
-from connlab.drive.gates import SERVER_SHARE
 from connlab.study.formatting import counted, display_unit, number_text, plain
 from connlab.study.interval import Interval
 
@@ -20,6 +19,20 @@ _ENDS = {
     "budget": "the budget is spent; the widest ratio is known to ±{widest:.2g} %",
     "interrupted": "stopped by hand; the widest ratio is known to ±{widest:.2g} %",
     "alone": "no server is left to compare with",
+}
+#: what is said of who was the limit (`Comparison.limits`)
+_LIMITS = {
+    "client-bound": "limited by the client, whose core was full"
+    " (rates are lower bounds)",
+    "server-bound": "limited by the server, whose core was full",
+    "unsaturated": "neither core was full",
+    None: "the client's core was not full, the server's nobody could see",
+}
+#: the same where server and client shared a core
+_SHARED = _LIMITS | {
+    "client-bound": "limited by the client, which used most of the core that it shared "
+    "with the server (rates are lower bounds)",
+    "server-bound": "limited by the core that server and client shared, which was full",
 }
 #: cores that others may keep busy before it is said
 OTHERS = 0.1
@@ -190,21 +203,11 @@ def _ratios(comparison: Comparison, metrics: Sequence[str], gap: str) -> Table:
 
 def limits(comparison: Comparison) -> list[str]:
     """Return who kept each server from more, a line for each kind of answer."""
-    if not comparison.sets or comparison.plan.open_loop:
-        return []
-    client_bound = comparison.client_bound()
+    words = _SHARED if comparison.plan.cores.shared else _LIMITS
+    busy = comparison.busy() if comparison.sets else {}
     groups: dict[str, list[str]] = {}
-    for name, (server, client) in comparison.busy().items():
-        if name in client_bound:
-            kind = "limited by the client, whose core was full (rates are lower bounds)"
-        elif math.isnan(server):
-            kind = "the client's core was not full, the server's nobody could see"
-        elif comparison.plan.cores.shared and server + client >= SERVER_SHARE:
-            kind = "limited by the core that server and client shared, which was full"
-        elif server >= SERVER_SHARE:
-            kind = "limited by the server, whose core was full"
-        else:
-            kind = "neither core was full"
+    for name, limit in comparison.limits().items():
+        kind, (server, client) = words[limit], busy[name]
         server_text = "–" if math.isnan(server) else f"{server:.0%}"
         shares = f"{server_text} / {client:.0%}".replace("%", " %")
         groups.setdefault(kind, []).append(f"{name} {shares}")

@@ -418,6 +418,28 @@ def client_bound(
     return queue is not None and queue > CLIENT_QUEUE
 
 
+def bottleneck(
+    share: float | None,
+    server: float | None,
+    queue: float | None,
+    *,
+    shared: bool = False,
+) -> str | None:
+    """Return which side had no CPU time left, as in a label; None: not known.
+
+    Of one core that both `shared` the side that used more is the bottleneck.
+    """
+    if shared and server is not None and share is not None:
+        if server + share < SERVER_SHARE:
+            return "unsaturated"
+        return "client-bound" if share > server else "server-bound"
+    if client_bound(share, server, queue):
+        return "client-bound"
+    if server is None:
+        return None
+    return "server-bound" if server >= SERVER_SHARE else "unsaturated"
+
+
 def label(trial: Mapping) -> str | None:
     """Return the bottleneck; None when it is not known.
 
@@ -428,15 +450,9 @@ def label(trial: Mapping) -> str | None:
     if trial.get("failure") or not trial.get("client"):
         return None
     server, share = server_share(trial), client_share(trial)
-    if pick(trial, "cores.shared") and server is not None and share is not None:
-        if server + share < SERVER_SHARE:
-            return "unsaturated"
-        return "client-bound" if share > server else "server-bound"
-    if client_bound(share, server, pick(trial, _QUEUE)):
-        return "client-bound"
-    if server is not None and server >= SERVER_SHARE:
-        return "server-bound"
-    return None if pick(trial, "server.unseen") else "unsaturated"
+    shared = bool(pick(trial, "cores.shared"))
+    found = bottleneck(share, server, pick(trial, _QUEUE), shared=shared)
+    return found or (None if pick(trial, "server.unseen") else "unsaturated")
 
 
 def limit_met(trial: Mapping) -> str | None:

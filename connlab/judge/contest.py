@@ -32,6 +32,7 @@ class Contest:
     `levels` and `ratios` (to the baseline) hold, by server and metric, ``value``,
     ``lo`` and ``hi``; a ratio also the ``word`` for what it shows. `busy` is the share
     of a core that a server, and the client for it, used; they may have `shared` one.
+    `limits` say what kept each from more (`connlab.compare.comparison`).
     """
 
     connections: int
@@ -42,6 +43,7 @@ class Contest:
     failed: Mapping[str, str] = field(default_factory=dict)
     others_share: float = 0.0
     shared: bool = False
+    limits: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Contest:
@@ -95,6 +97,7 @@ def _contest(connections: int, document: dict, result: Any, failed: dict) -> Con
         failed=failed | document["failed"],
         others_share=document["others_share"],
         shared=result.plan.cores.shared,
+        limits=result.limits(),
     )
 
 

@@ -25,7 +25,19 @@ _HEADS = {
     "p50": ("p50", "s"),
     "p99": ("p99", "s"),
 }
-_SATURATED = 0.9
+#: what is said of who was the limit (`Contest.limits`)
+_LIMITS = {
+    "client-bound": "the client's core",
+    "server-bound": "its core",
+    "unsaturated": "neither core",
+    None: "not known",
+}
+#: the same where server and client shared a core
+_SHARED = _LIMITS | {
+    "client-bound": "the client, on the shared core",
+    "server-bound": "the shared core",
+    "unsaturated": "no core",
+}
 _WIDTHS = (10, 10, 8, 8, 22, 10)  # behind the server's
 _LABEL_WIDTHS = (12, 34)  # at least and at most
 
@@ -137,12 +149,8 @@ def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
 
 
 def _limited(result: contest.Contest, name: str) -> str:
-    server, client = result.busy.get(name, (0, 0))
-    if result.shared:
-        return "the shared core" if server + client >= _SATURATED else "no core"
-    if server >= _SATURATED and server >= client:
-        return "its core"
-    return "the client's core" if client >= _SATURATED else "neither core"
+    words = _SHARED if result.shared else _LIMITS
+    return words[result.limits.get(name)]
 
 
 def _table(
