@@ -139,6 +139,11 @@ def test_connections_that_a_client_cannot_have_are_refused(monkeypatch, hard, al
         make_plan(["epoll", "poll"], connections=50)
 
 
+def test_more_servers_than_a_client_can_serve_are_refused():
+    with pytest.raises(ValueError, match="^servers: 64; allowed: 63 "):
+        make_plan(["epoll", *(f"./{n} {{port}}" for n in range(63))], budget_s=1e9)
+
+
 # ---- what is made of the slices --------------------------------------------------
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
-from connlab.drive import running, turns
+from connlab.drive import location, running, turns
 from connlab.judge import (
     calls,
     cases,
@@ -565,6 +565,26 @@ def test_a_contest_has_time_for_servers_that_start_slowly(monkeypatch):
     quick, slow = (made.budget_s for made in asked)
     assert slow > quick
     assert slow > plan.SETS_LEAST * (asked[1].set_s + 8)
+
+
+@pytest.mark.parametrize("hard", [None, 1024, 100])
+def test_a_class_is_divided_into_contests_that_one_client_can_hold(monkeypatch, hard):
+    monkeypatch.setattr(location.ThisMachine, "descriptors", lambda _: hard)
+    asked, names = failing(monkeypatch, *[None] * 99), [line(f"{n}") for n in range(62)]
+    groups = contest.divided(names, connections=50)
+    assert sorted(name for group in groups for name in group) == sorted(names)
+    results = [contest.hold(group, connections=50) for group in groups]
+    assert {name for result in results for name in result.failed} == set(names)
+    reasons = {reason for result in results for reason in result.failed.values()}
+    if hard == 100:  # where no contest can be held, the page still gives the reason
+        assert not asked
+        assert all("connections: 50; allowed here" in reason for reason in reasons)
+        return
+    assert len(asked) == len(groups) > 1
+    for made in asked:
+        assert len(made.servers) <= 64
+        assert not hard or 50 * len(made.servers) <= hard
+        assert {"epoll", "thread", "poll"} <= {server.name for server in made.servers}
 
 
 @pytest.mark.long

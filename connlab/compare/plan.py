@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connlab import schema
-from connlab.drive import cores, flags, programs, servers, turns, web_page, workers
+from connlab.drive import (
+    cores,
+    flags,
+    interleaving,
+    programs,
+    servers,
+    turns,
+    web_page,
+    workers,
+)
 from connlab.drive.location import Location, ThisMachine
 
 #: the baseline under a second name, as a control
@@ -221,8 +230,19 @@ def _check(
         raise ValueError(f"rate: {rate:g}; allowed: more than 0 requests/s")
 
 
+def most_servers(connections: int, location: Location) -> int:
+    """Return how many servers one client can have so many connections to each of."""
+    hard, most = location.descriptors(), interleaving.TARGETS_MOST
+    if hard is None:
+        return most
+    return min(most, max(0, hard - flags.OWN_DESCRIPTORS) // connections)
+
+
 def _check_room(plan: Plan, connections: int) -> None:
     count = len(plan.servers)
+    if count > interleaving.TARGETS_MOST:
+        most = interleaving.TARGETS_MOST - 1
+        raise ValueError(f"servers: {count - 1}; allowed: {most} under one client")
     hard = plan.location.descriptors()
     most = (hard - flags.OWN_DESCRIPTORS) // count if hard else connections
     if connections > most:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connlab.drive import interrupt, programs, turns
+from connlab.drive.location import ThisMachine
 
 BASELINE = "epoll"
 CONNECTIONS = 50
@@ -46,10 +47,24 @@ class Contest:
     limits: Mapping[str, str | None] = field(default_factory=dict)
 
 
+def divided(judged: Sequence[str], *, connections: int) -> list[list[str]]:
+    """Return the judged servers of each contest: one client serves only so many.
+
+    All models take part in each, the baseline twice.
+    """
+    from connlab.compare import plan
+
+    room = plan.most_servers(connections, ThisMachine())
+    each = max(1, room - len(MODELS[connections]) - 1)
+    count = math.ceil(len(judged) / each)
+    return [list(judged[n::count]) for n in range(count)]
+
+
 def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Contest:
     """Let judged servers and models take turns; judged ones that fail are named.
 
-    Each set waits `wait_s` for the slowest to start and to end.
+    Each set waits `wait_s` for the slowest to start and to end. A contest that cannot
+    be held here has no result, and the reason for each of them.
     """
     from connlab.compare import comparison, measure, plan
 
@@ -59,13 +74,14 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
     failed: dict[str, str] = {}
     remaining = [name for name in judged if name not in models]
     while True:
-        contest_plan = plan.make_plan(
-            [*models, *remaining],
-            connections=connections,
-            until=_UNTIL,
-            budget_s=max(budget_s, _least_s(len(models) + len(remaining), wait_s)),
-        )
+        least_s = _least_s(len(models) + len(remaining), wait_s)
         try:
+            contest_plan = plan.make_plan(
+                [*models, *remaining],
+                connections=connections,
+                until=_UNTIL,
+                budget_s=max(budget_s, least_s),
+            )
             sets = measure.sets(contest_plan)
             with interrupt.noted(), contextlib.closing(sets):
                 result = comparison.compare(contest_plan, sets, show=lambda _: None)
@@ -78,6 +94,9 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
             remaining = [name for name in remaining if name not in lost]
             if not remaining:
                 return Contest(connections, 0, failed=failed)
+        except (ValueError, OSError) as error:
+            failed |= dict.fromkeys(remaining, str(error))
+            return Contest(connections, 0, failed=failed)
         else:
             return _contest(connections, comparison.document(result), result, failed)
 

@@ -154,8 +154,10 @@ def judge(
             say(f"in turns with models, {counted(connections, 'connection')}")
             names = [verdict.server for verdict in able]
             wait_s = max(verdict.restart_s for verdict in able)
-            result = contest.hold(names, connections=connections, wait_s=wait_s)
-            judgement.contests.append(result)
+            judgement.contests += [
+                contest.hold(some, connections=connections, wait_s=wait_s)
+                for some in contest.divided(names, connections=connections)
+            ]
     judgement.seconds = time.monotonic() - began
     return judgement
 
