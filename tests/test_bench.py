@@ -1,6 +1,7 @@
 """connlab.bench: what is compared, targets, and one small run of real programs."""
 
 import io
+import itertools
 import json
 import math
 import re
@@ -19,7 +20,7 @@ from connlab.bench.parts import BASE, DEARER, SLOWED, Part
 from connlab.bench.targets import Target
 from connlab.compare import make_plan, plan, screen
 from connlab.compare.comparison import Comparison
-from connlab.drive import footprint
+from connlab.drive import footprint, turns
 from connlab.drive.host import ProgramError
 from connlab.study.interval import Interval
 
@@ -255,6 +256,29 @@ def test_what_fails_beside_the_sets_is_said_and_loses_nothing(monkeypatch, capsy
     console = screen.console()
     assert benches._alone(footprint.system_calls, models("epoll"), console) == {}
     assert "left out: no [x]" in capsys.readouterr().out
+
+
+def test_a_part_that_fails_loses_nothing_of_others(monkeypatch):
+    by_title = {n: compared_parts("epoll")[n] for n in ("many", "http")}
+
+    def sets(plan):
+        if plan is by_title["many"].plan:
+            raise turns.SetError("client: exit 3", kind="client-failed")
+        yield from itertools.count()
+
+    measured = []
+    monkeypatch.setattr(parts.measure, "sets", sets)
+    monkeypatch.setattr(parts, "_floor_cpu_s", lambda part: 0.0)
+    monkeypatch.setattr(Comparison, "add", lambda self, one: measured.append(self))
+    monkeypatch.setattr(Comparison, "enough", lambda self: "")
+    parts.run(by_title, budget_s=0.01, say=lambda text: None)
+    many, http = (part.comparison for part in by_title.values())
+    assert (many.stopped, many.failure) == ("failed", "client: exit 3")
+    assert http.stopped == "budget"
+    assert {*map(id, measured)} == {id(http)}
+    text = io.StringIO()
+    screen.print_all(many, Console(file=text, width=99))
+    assert "client: exit 3" in text.getvalue()
 
 
 @pytest.mark.serial

@@ -339,6 +339,32 @@ def test_when_nobody_is_left_it_ends(monkeypatch):
     assert list(document["failed"]) == ["uring"]
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_client_that_fails_loses_nothing_that_was_measured(
+    monkeypatch, capsys, as_json
+):
+    plan, numbers = make_plan(["epoll", "uring"]), iter(range(9))
+
+    def run(setting, *, host):
+        if (number := next(numbers)) == 6:
+            raise sets.SetError("client: exit 3: {port}", kind="client-failed")
+        return outcome(plan, RATES, places=3, noise=0.1, seed=number)
+
+    monkeypatch.setattr(sets, "run", run)
+    with pytest.raises(SystemExit) as ended:
+        compare_command.run(plan, as_json=as_json)
+    assert ended.value.code == 1
+    out, err = capsys.readouterr()
+    if as_json:
+        document = json.loads(out)
+        assert (document["sets"], document["stopped"]) == (6, "failed")
+        assert document["failure"] == "client: exit 3: {port}"
+        assert document["ratios"]["rate"]["uring"]["lo"] > 1
+    else:
+        assert "faster" in out
+    assert "client: exit 3: {port}" in (err if as_json else out)
+
+
 FAR = "at:192.0.2.10:7000"
 
 

@@ -63,6 +63,8 @@ def run(
     rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
     _print(console, ("target", "needed", "found", ""), rows)
     console.print(f"\nkept: {kept}")
+    if any(part.comparison.failure for part in by_title.values()):
+        raise SystemExit(1)
 
 
 def _alone(measure: Callable[[Any], Any], of: Any, console: Console) -> Any:

@@ -10,7 +10,7 @@ from connlab import schema
 from connlab.compare import measure
 from connlab.compare.comparison import Comparison
 from connlab.compare.plan import Plan, make_plan
-from connlab.drive import cores, interrupt, programs, servers
+from connlab.drive import cores, interrupt, programs, servers, turns
 from connlab.drive.floor import echo as floor_echo
 
 BASE = "epoll"
@@ -90,7 +90,8 @@ def run(
 ) -> None:
     """Measure a set of each part in turn, until all are narrow or time is up.
 
-    One round is measured whatever the budget.
+    One round is measured whatever the budget. A part of which a set fails keeps those
+    before it, and the others go on.
     """
     estimate_s = sum(
         p.plan.set_s + 2 * FLOOR_S * p.with_floor for p in by_title.values()
@@ -121,8 +122,13 @@ def run(
 
 def _add(part: Part, sets: Iterator[measure.Set]) -> None:
     before = _floor_cpu_s(part)
-    with cores.uninterrupted() if part.plan.cores.shared else contextlib.nullcontext():
-        measured = next(sets, None)
+    shared = part.plan.cores.shared
+    try:
+        with cores.uninterrupted() if shared else contextlib.nullcontext():
+            measured = next(sets, None)
+    except turns.SetError as error:
+        part.comparison.fail(error)
+        return
     if measured is None:
         raise KeyboardInterrupt
     if before:

@@ -45,11 +45,13 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
             result = comparison.compare(plan, measured, show=show, began=began)
     if as_json:
         print(json.dumps(comparison.document(result), indent=1, allow_nan=False))
+        if result.failure:
+            console.print(screen.ending(result))
     else:
         screen.print_all(result, console)
     if result.stopped == "interrupted":
         raise SystemExit(INTERRUPTED)
-    if result.stopped == "alone":
+    if result.stopped in ("alone", "failed"):
         raise SystemExit(1)
 
 

@@ -55,6 +55,8 @@ class Comparison:
     failed: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     stopped: str = ""
+    failure: str = ""
+    """Why no further set could be measured, where it `stopped` as ``failed``."""
 
     def add(self, measured: Set) -> None:
         """Take one more set in."""
@@ -71,6 +73,10 @@ class Comparison:
         if self.plan.location.remote:
             summary = summary.assign(**_clients_afar(outcome.reports))
         self.sets.append(summary.assign(trial=measured.number))
+
+    def fail(self, error: turns.SetError) -> None:
+        """Keep why no further set can be measured."""
+        self.stopped, self.failure = "failed", str(error)
 
     @property
     def n(self) -> int:
@@ -215,19 +221,26 @@ def compare(
 
     The end of `sets` means that a signal came; `show` is called after each. `began` is
     of the monotonic clock, now if not said. `Comparison.stopped` says why it ended:
-    ``width``, ``budget``, ``interrupted`` or ``alone``, when no server but the baseline
-    is left.
+    ``width``, ``budget``, ``interrupted``, ``alone``, when no server but the baseline
+    is left, or ``failed``. Raises connlab.drive.turns.SetError where the first set has
+    no outcome; where a later one has none, those before it are kept.
     """
     comparison = Comparison(plan)
     began = time.monotonic() if began is None else began
-    for measured in sets:
-        comparison.add(measured)
-        comparison.seconds = time.monotonic() - began
-        show(comparison)
-        if reason := comparison.enough():
-            comparison.stopped = reason
-            return comparison
-    comparison.seconds, comparison.stopped = time.monotonic() - began, "interrupted"
+    comparison.stopped = "interrupted"
+    try:
+        for measured in sets:
+            comparison.add(measured)
+            comparison.seconds = time.monotonic() - began
+            show(comparison)
+            if reason := comparison.enough():
+                comparison.stopped = reason
+                return comparison
+    except turns.SetError as error:
+        if not comparison.sets:
+            raise
+        comparison.fail(error)
+    comparison.seconds = time.monotonic() - began
     return comparison
 
 
@@ -303,6 +316,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "until": plan.until,
         "budget_s": plan.budget_s,
         "stopped": comparison.stopped,
+        "failure": comparison.failure or None,
         "seconds": comparison.seconds,
         "sets": comparison.n,
         "decisive": list(comparison.decisive),

@@ -19,6 +19,8 @@ _ENDS = {
     "budget": "the budget is spent; the widest ratio is known to ±{widest:.2g} %",
     "interrupted": "stopped by hand; the widest ratio is known to ±{widest:.2g} %",
     "alone": "no server is left to compare with",
+    "failed": "no further set, as {failure}; "
+    "the widest ratio is known to ±{widest:.2g} %",
 }
 #: what is said of who was the limit (`Comparison.limits`)
 _LIMITS = {
@@ -77,6 +79,9 @@ def _line(comparison: Comparison) -> str:
 
 def print_all(comparison: Comparison, console: Console) -> None:
     """Print levels, ratios, who was the limit, and how it ended."""
+    if not comparison.sets:
+        console.print(ending(comparison))
+        return
     lines = (*limits(comparison), *doubts(comparison), ending(comparison))
     levels, ratios = (fitting(console, t, comparison) for t in (_levels, _ratios))
     for content in ("", heading(comparison), levels, ratios, "", *lines):
@@ -241,6 +246,7 @@ def ending(comparison: Comparison) -> str:
     """Return why it ended, how long it took and what that width is worth."""
     widest = comparison.widest()
     text = _ENDS[comparison.stopped].format(
+        failure=comparison.failure,
         until=comparison.plan.until * 100,
         widest=widest * 100 if math.isfinite(widest) else math.nan,
     )

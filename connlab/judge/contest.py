@@ -33,7 +33,8 @@ class Contest:
     `levels` and `ratios` (to the baseline) hold, by server and metric, ``value``,
     ``lo`` and ``hi``; a ratio also the ``word`` for what it shows. `busy` is the share
     of a core that a server, and the client for it, used; they may have `shared` one.
-    `limits` say what kept each from more (`connlab.compare.comparison`).
+    `limits` say what kept each from more (`connlab.compare.comparison`), `failure` why
+    it ended early.
     """
 
     connections: int
@@ -45,6 +46,7 @@ class Contest:
     others_share: float = 0.0
     shared: bool = False
     limits: Mapping[str, str | None] = field(default_factory=dict)
+    failure: str = ""
 
 
 def divided(judged: Sequence[str], *, connections: int) -> list[list[str]]:
@@ -117,6 +119,7 @@ def _contest(connections: int, document: dict, result: Any, failed: dict) -> Con
         others_share=document["others_share"],
         shared=result.plan.cores.shared,
         limits=result.limits(),
+        failure=result.failure,
     )
 
 
