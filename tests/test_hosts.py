@@ -231,6 +231,17 @@ def test_an_agent_that_nobody_calls_ends_its_programs():
         lonely.do("stop", pid, grace_s=0)
 
 
+def test_a_fault_inside_an_agent_is_not_taken_for_a_lease_that_ended(monkeypatch):
+    faulty = agent.Agent("127.0.0.1")
+    monkeypatch.setattr(agent.machine, "manifest", lambda: {}["kernel"])
+    with pytest.raises(KeyError, match="kernel"):
+        faulty.do("describe")
+    for name in ("ready", "sample", "printed_bytes", "ask_to_end", "stop"):
+        limits = {"ready": {"timeout_s": 0.1}, "stop": {"grace_s": 0}}
+        with pytest.raises(ProcessLookupError, match="the lease ended"):
+            faulty.do(name, 1, **limits.get(name, {}))
+
+
 def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
     called = agent.Agent("127.0.0.1", lease_s=60.0)
     echoing = called._echo

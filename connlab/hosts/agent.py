@@ -25,7 +25,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import dask
 from tornado.ioloop import PeriodicCallback
@@ -47,6 +47,13 @@ LOOK_S, LOOK_COST = 0.02, 100
 NEAR_S, RARELY_S = 0.06, 0.5
 
 
+class _Programs(dict[int, Any]):
+    """The programs of an agent by handle; a missing one was ended by the lease."""
+
+    def __missing__(self, handle: int) -> NoReturn:
+        raise ProcessLookupError("the lease ended this program")
+
+
 class Agent(LocalHost):
     """A `connlab.drive.host.Host` that lives where its programs do.
 
@@ -57,6 +64,7 @@ class Agent(LocalHost):
         self, address: str, lease_s: float = LEASE_S, watched: Sequence[int] = ()
     ) -> None:
         super().__init__(watched)
+        self._programs = _Programs()
         self._echo = Echo(address)
         self._readings: dict[int, list[Reading]] = {}
         self._edges: tuple[float, ...] = ()
@@ -77,8 +85,6 @@ class Agent(LocalHost):
         with self._lock:
             try:
                 return getattr(self, name)(*arguments, **options)
-            except KeyError as error:
-                raise ProcessLookupError("the lease ended this program") from error
             finally:
                 self._called_s = time.monotonic()
 
@@ -183,6 +189,7 @@ class Agent(LocalHost):
 
     def stop(self, handle: int, **limits: float) -> Ended:
         self._readings.pop(handle, None)
+        _ = self._programs[handle]  # one that is missing says who ended it
         return super().stop(handle, **limits)
 
 
