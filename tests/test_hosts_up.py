@@ -141,3 +141,16 @@ def test_only_the_certificate_of_a_worker_leaves_the_machine(place):
     assert b"build/hosts/worker.key" in archive
     assert b"client.key" not in archive
     assert b"scheduler.key" not in archive
+
+
+def test_logs_are_left_to_the_programs_that_write_them(place, monkeypatch):
+    logs = []
+    monkeypatch.setattr(
+        starting.subprocess, "Popen", lambda words, *, stderr, **_: logs.append(stderr)
+    )
+    started = starting.Started(roster.load(place))
+    started.folder = place.parent
+    started._start_scheduler()
+    started._start_worker("a")
+    assert [Path(log.name).name for log in logs] == ["scheduler.log", "a.log"]
+    assert all(log.closed for log in logs)

@@ -19,7 +19,7 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from connlab import schema
 from connlab.drive import programs
@@ -72,14 +72,20 @@ class Started:
     def _start_scheduler(self) -> None:
         flags = certificates.flags(self.roster.certificates, "scheduler")
         words = carrier.scheduler_words(self.roster.scheduler)
-        self.processes["scheduler"] = subprocess.Popen(
+        self._keep(
+            "scheduler",
             [sys.executable, *words, *flags],
             stdin=subprocess.DEVNULL,
-            stderr=(self.folder / "scheduler.log").open("wb"),
             env=os.environ | {"DASK_CONFIG": str(self.folder)},
-            start_new_session=True,
             preexec_fn=die_with_parent,  # workers do when their input ends
         )
+
+    def _keep(self, name: str, words: list[str], **options: Any) -> None:
+        """Start a process of this name, in a session of its own, with a log."""
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                words, stderr=log, start_new_session=True, **options
+            )
 
     def _send(self, name: str) -> None:
         files = {f"{FOLDER}/dask.yaml": self.folder / "dask.yaml"}
@@ -127,13 +133,8 @@ class Started:
             f" && exec 3<&0; {command} </dev/null 3<&- & worker=$!;"
             " (cat <&3; kill $worker) >/dev/null 2>&1 & exec 3<&-; wait $worker"
         )
-        self.processes[name] = subprocess.Popen(
-            self._ssh(name, script),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=(self.folder / f"{name}.log").open("wb"),
-            start_new_session=True,
-        )
+        words = self._ssh(name, script)
+        self._keep(name, words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
     def _ssh(self, name: str, script: str) -> list[str]:
         """Return a command that runs a script there, whatever the login shell is."""
