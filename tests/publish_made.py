@@ -70,9 +70,9 @@ def results() -> dict:
         "answer": "In this made-up run all three servers slow down in proportion.",
         "run": RUN,
         "made_at": MADE_AT,
-        "machine": {"text": "a machine that does not exist (made-up numbers)"},
+        "machine": "a machine that does not exist (made-up numbers)",
         "trials": {"total": 150, "used": 140, "failed": 10, "excluded": 0},
-        "stopping": {"text": "targets reached"},
+        "stopping": "targets reached",
         "words": {"response_mean_s model=epoll": {"word": "faster"}},
         "numbers": [
             {k: cell[k] for k in ("text", "n", "level", "method")}

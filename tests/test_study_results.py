@@ -120,28 +120,29 @@ def test_why_a_sweep_stopped_and_how_wide_it_is():
         {"metric": "response_p99_s", "half_width": None, "target": 0.1},
     ]
     entry = {"stopping": {"reason": "all 9 blocks", "widths": widths}}
-    text = results.stopping_of(entry)["text"]
+    text = results.stopping_of(entry)
     assert text.startswith("all 9 blocks; ")
     assert "throughput_rps ±8.0% (target ±5%)" in text
     widths[0]["target"] = 0.005
-    assert "(target ±0.5%)" in results.stopping_of(entry)["text"]
-    assert results.stopping_of({}) == {}
+    assert "(target ±0.5%)" in results.stopping_of(entry)
+    assert results.stopping_of({}) == ""
 
 
 def test_a_study_of_two_sweeps_has_the_reasons_of_both():
-    first = {"reason": "all 2 blocks", "seconds": 30, "window_share": 0.5}
-    last = {"reason": "budget", "seconds": 10, "window_share": 0.9, "complete": False}
+    first, last = {"reason": "all 2 blocks"}, {"reason": "budget"}
     stopping = results.stopping_of({"earlier": {"a": first}, "stopping": last})
-    assert stopping["text"].startswith("all 2 blocks; ")
-    assert stopping["text"].endswith(": budget")
-    assert stopping["seconds"] == 40
-    assert stopping["window_share"] == pytest.approx(0.6)
-    assert stopping["complete"] is False
+    assert stopping == "all 2 blocks; then: budget"
 
 
 def test_the_machine_in_a_phrase():
     facts = {"cpu": "Zed 80", "cores": 2, "kernel": "6.1", "memory_bytes": 4 * 2**30}
-    assert results.machine_of({"machine": facts})["text"] == (
-        "Zed 80, 2 cores, 4 GiB, Linux 6.1"
-    )
-    assert results.machine_of({}) == {}
+    phrase = "Zed 80, 2 cores, 4 GiB, Linux 6.1"
+    assert results.machine_of({"machine": facts}) == phrase
+    assert results.machine_of({}) == ""
+
+
+def test_results_of_earlier_versions_have_facts_beside_the_phrases():
+    facts = {"schema": 1, "study": "s", "number": 1, "question": "?", "answer": "!"}
+    old = facts | {"machine": {"cpu": "Z", "text": "Z, 2 cores"}, "stopping": {}}
+    read = results.Results.model_validate(old)
+    assert (read.machine, read.stopping) == ("Z, 2 cores", "")

@@ -18,7 +18,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -579,21 +579,18 @@ class _Sweep:
             self.remarks.append(f"{store.MANIFEST} was not renewed: {error.strerror}")
 
     def _stopping_facts(self, report: SweepReport) -> dict[str, Any]:
-        plan = self.plan
-        widths = stopping.widths(self.rows, plan.rule)
+        """Return why it ended, and the interval that is widest against its target."""
+        widths = stopping.widths(self.rows, self.plan.rule)
+        known = [width for width in widths if width.half_width is not None]
+        worst = sorted(known, key=lambda width: width.need)[-1:]
         return {
             "reason": report.stopped_because,
             "complete": report.complete,
-            "rule": asdict(plan.rule),
-            "trials_per_cell": [len(rows) for rows in self.rows],
-            "trials": self.trials,
-            "failed": report.failed,
-            "flagged": report.flagged,
             "seconds": report.seconds,
             "window_share": report.window_share,
             "widths": [
                 {
-                    "factors": plan.levels(width.cell),
+                    "factors": self.plan.levels(width.cell),
                     "metric": width.metric,
                     "of": "ratio" if width.ratio else "mean",
                     "n": width.n,
@@ -601,59 +598,9 @@ class _Sweep:
                     "target": width.target,
                     "met": width.met,
                 }
-                for width in widths
+                for width in worst
             ],
-            "sets": self._set_facts(),
-            "remarks": list(report.remarks),
         }
-
-    def _set_facts(self) -> list[dict]:
-        """Return how wide the widest ratio of each set and metric is, and why it ended.
-
-        Also where no target was set: then of the metrics that usually have one.
-        """
-        plan = self.plan
-        given = plan.rule.targets
-        targets = given or stopping.RATIO_TARGETS
-        all_widths = stopping.widths(self.rows, replace(plan.rule, targets=targets))
-        facts = []
-        sets = [cell_set for cell_set in plan.sets if cell_set.baseline is not None]
-        for cell_set, metric in itertools.product(sets, targets):
-            baseline = plan.levels(cell_set.baseline)
-            in_set = [w for w in all_widths if w.cell in cell_set.members]
-            widths = [width for width in in_set if width.metric == metric]
-            known = [w.half_width for w in widths if w.half_width is not None]
-            facts.append(
-                {
-                    "factors": {
-                        name: level
-                        for name, level in baseline.items()
-                        if name not in plan.beside
-                        or name in interleaving.OWN_OF_TARGETS
-                    },
-                    "baseline": baseline,
-                    "metric": metric,
-                    "pairs": len(widths),
-                    "known": len(known),
-                    "n": min((width.n for width in widths), default=0),
-                    "half_width": max(known, default=None),
-                    "target": given.get(metric),
-                    "met": sum(width.met for width in widths) if given else None,
-                    "reason": self._set_reason(cell_set, widths),
-                }
-            )
-        return facts
-
-    def _set_reason(
-        self, cell_set: interleaving.Set, widths: Sequence[stopping.Width]
-    ) -> str:
-        rule = self.plan.rule
-        if rule.targets and widths and all(width.met for width in widths):
-            return "width"
-        if min(len(self.rows[cell]) for cell in cell_set.members) >= rule.n_max:
-            return "most trials"
-        pending = any(width.pending for width in widths)
-        return self.reason if pending or not self.complete else "no hope"
 
     def _beat(
         self, *, current: Mapping | None = None, report: SweepReport | None = None

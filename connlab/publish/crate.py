@@ -160,7 +160,7 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
         crate,
         "#machine",
         "IndividualProduct",
-        name=machine_of(run.manifest).get("text", "a machine not recorded"),
+        name=machine_of(run.manifest) or "a machine not recorded",
         description=f"The machine of the run {run.name}, as its manifest describes it.",
         additionalProperty=facts,
     )

@@ -91,8 +91,8 @@ def variables(run: Run, *, renderer: str) -> dict[str, Any]:
 def machine(run: Run) -> str:
     """Describe the machine in one phrase, from the first study that does."""
     machines = [results.machine for _, results in run.evaluated]
-    texts = (facts.get("text") for facts in (*machines, machine_of(run.manifest)))
-    return md.escape(next(filter(None, texts), "this machine"))
+    texts = filter(None, (*machines, machine_of(run.manifest)))
+    return md.escape(next(texts, "this machine"))
 
 
 def trials(results: Results) -> str:
@@ -153,7 +153,7 @@ def _studies(run: Run) -> str:
         elif results.trials:
             kinds = ("used", "failed", "excluded")
             counts = [str(results.trials.get(kind, "—")) for kind in kinds]
-            stopped = _readable(results.stopping.get("text", ""))
+            stopped = _readable(results.stopping)
             flagged = [note for note in results.notes if FLAGGED in note]
             states = [*(study.stale or [stopped]), *flagged]
             rows.append([name, *counts, md.escape("; ".join(states))])

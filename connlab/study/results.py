@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from connlab.schema import put
 from connlab.study.formatting import printed_in
@@ -23,6 +23,14 @@ from connlab.study.frames import cells, load_manifest, passed, select
 
 SCHEMA = 1
 FILE = "results.json"
+
+
+def _phrase(value: Any) -> Any:
+    """Return the text of what older results have as facts, with a ``text``."""
+    return value.get("text", "") if isinstance(value, dict) else value
+
+
+Phrase = Annotated[str, BeforeValidator(_phrase)]
 
 
 class Fact(BaseModel):
@@ -103,10 +111,10 @@ class Results(BaseModel):
     question: str
     commit: str | None = None
     answer: str
-    machine: dict[str, Any] = Field(default_factory=dict)
+    machine: Phrase = ""
     settings: list[dict[str, Any]] | None = None
     trials: dict[str, int] = Field(default_factory=dict)
-    stopping: dict[str, Any] = Field(default_factory=dict)
+    stopping: Phrase = ""
     words: dict[str, Word] = Field(default_factory=dict)
     figures: list[Figure] = Field(default_factory=list)
     tables: list[Table] = Field(default_factory=list)
@@ -219,43 +227,28 @@ def commit_of(manifest: Mapping[str, Any]) -> str | None:
     return (manifest.get("git") or {}).get("commit")
 
 
-def machine_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the machine in a few facts and one phrase (``text``)."""
+def machine_of(manifest: Mapping[str, Any]) -> str:
+    """Return the machine in one phrase; empty where nothing is known of it."""
     facts = manifest.get("machine") or {}
-    names = ("cpu", "cores", "kernel", "system", "memory_bytes")
-    machine = {name: facts[name] for name in names if facts.get(name)}
     phrases = {
         "cpu": "{}".format,
         "cores": "{} cores".format,
         "memory_bytes": lambda size: f"{size / 2**30:.0f} GiB",
         "kernel": "Linux {}".format,
     }
-    texts = [text(machine[name]) for name, text in phrases.items() if name in machine]
-    return machine | ({"text": ", ".join(texts)} if texts else {})
+    return ", ".join(text(facts[n]) for n, text in phrases.items() if facts.get(n))
 
 
-def stopping_of(entry: Mapping[str, Any]) -> dict[str, Any]:
+def stopping_of(entry: Mapping[str, Any]) -> str:
     """Return why a study's sweeps stopped and how narrow their intervals became.
 
-    Of several sweeps the reasons are joined, the seconds added, and the share of them
-    in windows is that of the sum.
+    Of several sweeps the reasons are joined.
     """
     sweeps = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
     sweeps = [sweep for sweep in sweeps if sweep]
-    if not sweeps:
-        return {}
     reasons = dict.fromkeys(s.get("reason") or "no reason was recorded" for s in sweeps)
-    reason = "; then: ".join(reasons)
-    took = [(s.get("seconds") or 0, s.get("window_share") or 0) for s in sweeps]
-    total_s = sum(seconds for seconds, _ in took)
-    window_s = sum(seconds * share for seconds, share in took)
-    return {
-        "text": reason + _widest([w for s in sweeps for w in s.get("widths") or ()]),
-        "reason": reason,
-        "complete": all(s.get("complete", True) for s in sweeps),
-        "seconds": total_s,
-        "window_share": window_s / total_s if window_s else None,
-    }
+    widths = [width for sweep in sweeps for width in sweep.get("widths") or ()]
+    return "; then: ".join(reasons) + _widest(widths)
 
 
 def _widest(widths: Sequence[Mapping[str, Any]]) -> str:
