@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import inspect
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from connlab import drive, schema
-from connlab.drive import sweeps
+from connlab.drive import plan, reports, store, sweeps
 
 FAKES = Path(__file__).parent / "fakes"
 ROOT = Path(__file__).parent.parent
@@ -48,6 +49,20 @@ def asked(models=("good",), **changes) -> dict:
 def sweep(root: Path, models=("good",), **changes) -> drive.SweepReport:
     """Run a short sweep of the fakes into ``root/r/s``."""
     return measure(root, **asked(models, **changes))
+
+
+def planned(study: str, **arguments) -> plan.SweepPlan:
+    """Return the plan of a sweep with the same arguments."""
+    bound = inspect.signature(drive.sweep).bind(study, **arguments)
+    bound.apply_defaults()
+    return plan.prepare(bound.arguments)
+
+
+def estimate(study: str, **arguments) -> reports.Estimate:
+    """Return what a sweep with the same arguments would cost."""
+    made = planned(study, **arguments)
+    on_disk = store.read(made.folder / store.TRIALS).trials
+    return plan.cost(made, plan.resumable(made, on_disk))
 
 
 def under_way(*, began: float = 0.0, **changes) -> sweeps._Sweep:

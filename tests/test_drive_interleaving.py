@@ -9,7 +9,7 @@ import drive_fakes
 import pytest
 from drive_fakes import manifest, measure, rows
 
-from connlab import drive, schema
+from connlab import schema
 from connlab.drive import (
     capacity,
     flags,
@@ -17,7 +17,6 @@ from connlab.drive import (
     grid,
     interleaving,
     machine,
-    sweeps,
     turns,
 )
 from connlab.intervals import ratios
@@ -306,7 +305,7 @@ def test_the_baseline_is_the_one_that_is_asked_for():
 @pytest.mark.parametrize("name", ["active", "size", "duration", "cores"])
 def test_only_settings_of_a_server_and_its_users_stand_beside_each_other(name):
     with pytest.raises(ValueError, match=f"beside: '{name}'; allowed: arm, model"):
-        sweeps.planned("s", run="r", factors={"model": ["epoll"]}, beside=name)
+        drive_fakes.planned("s", run="r", factors={"model": ["epoll"]}, beside=name)
 
 
 def test_other_programs_are_what_neither_server_nor_client_nor_companions_used():
@@ -457,7 +456,7 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     carried = [t for t in trials if t["turns"]["carried"]]
     assert [t["factors"]["model"] for t in carried] == ["epoll"] * 4
     names = ["epoll", "poll", "select"]
-    left = drive.estimate("s", run="r", root=tmp_path, **asked(names))
+    left = drive_fakes.estimate("s", run="r", root=tmp_path, **asked(names))
     assert (left.trials, left.resumed) == (0, 12)
     again = swept(tmp_path, names)
     assert (again.done, again.resumed) == (0, 12)

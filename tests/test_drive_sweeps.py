@@ -75,38 +75,25 @@ def test_a_second_call_measures_only_what_is_not_there(tmp_path):
     assert len(rows(tmp_path)) == 3
 
 
+@pytest.mark.parametrize("differs", ["mitigations", "binaries"])
 def test_a_study_of_another_class_of_environment_is_refused_as_it_is(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, differs
 ):
     """Before anything is measured, and with what differs: both could not be read."""
     sweep(tmp_path)
     before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*.json*")}
-    monkeypatch.setattr(machine, "mitigations", lambda: {"meltdown": "off"})
-    with pytest.raises(ValueError, match="^run: 'r'.*mitigations"):
-        sweep(tmp_path)
+    now = {}
+    if differs == "mitigations":
+        monkeypatch.setattr(machine, "mitigations", lambda: {"meltdown": "off"})
+    else:
+        copy, source = tmp_path / "server.py", drive_fakes.programs()
+        copy.write_text(Path(source.server[-1]).read_text() + "# another build\n")
+        rebuilt = (*source.server[:-1], str(copy))
+        now["programs"] = drive.Programs(rebuilt, source.client)
+    with pytest.raises(ValueError, match=f"^run: 'r'.*other {differs}"):
+        sweep(tmp_path, **now)
     assert {path: path.read_bytes() for path in before} == before
-    assert sweep(tmp_path, run="another").done == 1
-
-
-def test_trials_of_other_binaries_or_machines_are_mixed_on_request_only(
-    tmp_path, monkeypatch
-):
-    """The remark says in what the classes differ, and nothing is taken over."""
-    sweep(tmp_path)
-    monkeypatch.setattr(machine, "mitigations", lambda: {"meltdown": "off"})
-    report = sweep(tmp_path, mixed=True)
-    assert (report.done, report.resumed) == (1, 0)
-    assert "other mitigations" in report.remarks[0]
-    copy = tmp_path / "server.py"
-    source = drive_fakes.programs()
-    copy.write_text(Path(source.server[-1]).read_text() + "# another build\n")
-    rebuilt = drive.Programs((*source.server[:-1], str(copy)), source.client)
-    report = sweep(tmp_path, programs=rebuilt, mixed=True)
-    assert (report.done, report.resumed) == (1, 0)
-    assert any("other binaries" in remark for remark in report.remarks)
-    environments = {row["environment"] for row in rows(tmp_path)}
-    assert len(environments) == 3
-    assert environments == set(manifest(tmp_path)["environments"])
+    assert sweep(tmp_path, run="another", **now).done == 1
 
 
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):
@@ -216,11 +203,11 @@ def test_a_signal_ends_a_sweep_within_two_seconds(tmp_path, number):
 
 def test_the_estimate_counts_what_is_left(tmp_path):
     arguments = drive_fakes.asked(models=["good", "busy"], trials=2)
-    before = drive.estimate("s", run="r", root=tmp_path, **arguments)
+    before = drive_fakes.estimate("s", run="r", root=tmp_path, **arguments)
     assert (before.trials, before.cells, before.resumed) == (4, 2, 0)
     assert 4 * 0.25 < before.seconds < 4 * 1.0
     sweep(tmp_path, models=["good", "busy"])
-    after = drive.estimate("s", run="r", root=tmp_path, **arguments)
+    after = drive_fakes.estimate("s", run="r", root=tmp_path, **arguments)
     assert (after.trials, after.resumed) == (2, 2)
 
 
@@ -379,7 +366,7 @@ def test_a_budget_ends_a_sweep_in_time_and_more_of_it_goes_on(tmp_path):
     beat = json.loads((tmp_path / "r" / "s" / "progress.json").read_text())
     assert beat["state"] == "interrupted"
     asked = drive_fakes.asked(trials=20, budget="2s")
-    assert drive.estimate("s", run="r", root=tmp_path, **asked).seconds_max == 0
+    assert drive_fakes.estimate("s", run="r", root=tmp_path, **asked).seconds_max == 0
     again = sweep(tmp_path, trials=20, budget="2s")
     assert (again.resumed, again.done) == (4, 0)
     assert "2 s" in again.stopped_because

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 import seaborn as sns
 import study_made as made
+from drive_fakes import planned
 
 from connlab import figures
 from connlab.drive import grid as sweeps
-from connlab.drive.sweeps import planned
 from connlab.intervals import centre, interval, intervals, ratios, t95
 from connlab.report import Report, text_table
 from connlab.study import formatting, repeating

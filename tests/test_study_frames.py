@@ -172,17 +172,11 @@ def test_a_repeated_key_counts_once_with_a_warning(tmp_path):
         assert len(made.load(tmp_path, [made.trial(), made.trial()])) == 1
 
 
-def test_environments_never_mix_silently(tmp_path):
+def test_environments_never_mix(tmp_path):
     trials = [made.trial(block=b, environment="ab"[b % 2]) for b in range(5)]
     made.write(tmp_path, trials)
     with pytest.raises(frames.RunError, match=r"a \(3 trials\), b \(2 trials\)"):
         read(tmp_path)
-    with pytest.warns(frames.RunWarning, match="2 trials.*environments"):
-        assert len(read(tmp_path, environment="a")) == 3
-    with pytest.warns(frames.RunWarning, match="mixed"):
-        assert len(read(tmp_path, mixed=True)) == 5
-    with pytest.raises(frames.RunError, match=r"'c'.*a \(3 trials\)"):
-        read(tmp_path, environment="c")
 
 
 def settings(tmp_path) -> None:

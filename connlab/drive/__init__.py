@@ -2,7 +2,7 @@
 
 The few names that notebooks and commands need:
 
-- `sweep` measures a grid and keeps each trial; `estimate` says what that would cost;
+- `sweep` measures a grid and keeps each trial;
 - `count` counts system calls, switches and faults per request with perf, `profile`
   samples where a server spends its CPU time;
 - `hold` measures the memory of idle connections, in servers and in the kernel;
@@ -27,6 +27,6 @@ from connlab.drive.machine import lower_descriptors
 from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
 from connlab.drive.reports import SweepReport
-from connlab.drive.sweeps import estimate, sweep
+from connlab.drive.sweeps import sweep
 from connlab.drive.web_page import page
 from connlab.drive.workers import all_served

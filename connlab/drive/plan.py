@@ -64,7 +64,6 @@ class SweepPlan:
     seed: int
     histograms: bool
     parameters: Mapping[str, Any]
-    mixed: bool
     beside: tuple[str, ...]
     sets: tuple[interleaving.Set, ...]
     unheld: Mapping[int, str]
@@ -219,7 +218,6 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         seed=args.seed,
         histograms=args.histograms,
         parameters=parameters,
-        mixed=args.mixed,
         beside=beside,
         sets=sets,
         unheld=unheld,
@@ -311,30 +309,28 @@ def baseline_absent(plan: SweepPlan) -> list[str]:
     return [f"the baseline ({named}) takes no part: nothing is compared with it"]
 
 
-def foreign_trials(
+def refuse_foreign_trials(
     plan: SweepPlan, rows: Sequence[Mapping], manifest: Mapping
-) -> list[str]:
-    """Return a remark on the trials on disk of each other class of environment.
+) -> None:
+    """Raise ValueError where trials on disk are of another class of environment.
 
-    ValueError when there are such trials and the sweep is not `mixed`: trials of two
-    classes cannot be analysed together.
+    Trials of two classes cannot be analysed together.
     """
     classes = Counter(row.get("environment") for row in rows)
     current = plan.location.environment(plan.binaries)
     recorded = manifest.get("environments") or {}
-    remarks = [
+    foreign = [
         f"{count} trials are of another class of environment ({name}: other "
         f"{machine.differences(recorded.get(name), current)})"
         for name, count in classes.items()
         if name != plan.environment
     ]
-    if remarks and not plan.mixed:
+    if foreign:
         raise ValueError(
-            f"run: {plan.run!r}; in its study {plan.study!r} {'; '.join(remarks)}. "
+            f"run: {plan.run!r}; in its study {plan.study!r} {'; '.join(foreign)}. "
             "They do not mix with what would be measured now: use another run name, "
-            "mixed=True to keep both, or `make evaluate` to measure nothing"
+            "or `make evaluate` to measure nothing"
         )
-    return [f"{remark}; they are kept and not counted" for remark in remarks]
 
 
 def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:

@@ -11,7 +11,6 @@ another class, nothing is measured: trials of two classes cannot be analysed tog
 
 import contextlib
 import gzip
-import inspect
 import itertools
 import math
 import signal
@@ -46,14 +45,14 @@ from connlab.drive.plan import (
     baseline_absent,
     burst_s,
     cost,
-    foreign_trials,
     guess_s,
     prepare,
+    refuse_foreign_trials,
     resumable,
 )
 from connlab.drive.programs import Programs
 from connlab.drive.progress import Show, display, duration_text, say
-from connlab.drive.reports import Estimate, SweepReport
+from connlab.drive.reports import SweepReport
 from connlab.variances import TRIALS_MIN
 
 #: how much longer a budget lasts while no cell can have an interval: a slow machine
@@ -77,7 +76,6 @@ def sweep(
     progress: bool = True,
     root: str | Path = "runs",
     histograms: bool = True,
-    mixed: bool = False,
     beside: str | Sequence[str] = (),
     baseline: Mapping[str, Any] | None = None,
     response_times: float = gates.RESPONSE_TIMES,
@@ -128,9 +126,6 @@ def sweep(
         Folder of runs, relative to the project's.
     histograms : bool
         Keep each trial's histogram below ``latency/``.
-    mixed : bool
-        Go on where the study holds trials of another class of environment; whoever
-        loads it then has to say which are meant.
     beside : str or sequence of str
         Factors whose levels are measured side by side: the servers of all cells of a
         block that differ only in these take turns under one client, every 20 ms, so
@@ -168,8 +163,8 @@ def sweep(
     ------
     ValueError
         For an unknown factor, model or workload (with the nearest known name), a value
-        that is not allowed, or trials of another class of environment in the study
-        without `mixed`. Nothing was measured then.
+        that is not allowed, or trials of another class of environment in the study.
+        Nothing was measured then.
     FileNotFoundError
         When the programs have not been built.
     KeyboardInterrupt
@@ -190,7 +185,7 @@ def sweep(
         with store.journal(plan.folder / store.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
             remarks = [*log.remarks, *baseline_absent(plan)]
-            remarks += foreign_trials(plan, log.trials, manifest)
+            refuse_foreign_trials(plan, log.trials, manifest)
             kept = resumable(plan, log.trials)
             under_way = _Sweep(plan, host, kept, append, remarks, began)
             report = under_way.run(progress)
@@ -202,24 +197,6 @@ def sweep(
     if stop_signal is not None:
         signal.raise_signal(stop_signal)
     return report
-
-
-def estimate(study: str, **arguments: Any) -> Estimate:
-    """Return what `sweep` with the same arguments would cost, measuring nothing.
-
-    Trials that are on disk say what their cells cost; others are guessed from their
-    window, warm-up and connections.
-    """
-    plan = planned(study, **arguments)
-    log = store.read(plan.folder / store.TRIALS)
-    return cost(plan, resumable(plan, log.trials))
-
-
-def planned(study: str, **arguments: Any) -> SweepPlan:
-    """Return the plan of `sweep` with the same arguments."""
-    bound = inspect.signature(sweep).bind(study, **arguments)
-    bound.apply_defaults()
-    return prepare(bound.arguments)
 
 
 def _as_recorded(folder: Path) -> SweepReport:

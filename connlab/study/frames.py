@@ -74,8 +74,6 @@ def load(
     study: str,
     *,
     root: str | Path = "runs",
-    environment: str | None = None,
-    mixed: bool = False,
     accept: Sequence[str] = (),
     only: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     measure: bool = True,
@@ -89,10 +87,6 @@ def load(
         Names of the folders below `root`.
     root : str or Path
         Where runs stand; a relative path counts from the project's folder.
-    environment : str, optional
-        Take only the trials of this class (as the error lists them).
-    mixed : bool
-        Take trials of several classes together, and say so in the notes.
     accept : sequence of str
         Gates whose failure leaves no trial out ("quiet" on a machine that never is);
         the notes say how many trials that lets in.
@@ -123,7 +117,7 @@ def load(
     ------
     RunError
         No such run or study; trials of different environments (kernel, CPU,
-        mitigations, binaries) without `environment` or `mixed`; none that is as `only`.
+        mitigations, binaries); none that is as `only`.
 
     Warns
     -----
@@ -131,7 +125,7 @@ def load(
         Once for each note, if asked to.
     """
     trials, notes = _read(run, study, root)
-    trials = _one_environment(trials, environment, mixed, notes)
+    _check_environment(trials)
     types = {c.name: c.dtype for c in schema.COLUMNS} | {"reason": "string"}
     frame = pd.DataFrame([_row(t) for t in trials]).astype(types)
     frame = frame.sort_values(["block", "order"], ignore_index=True)
@@ -337,27 +331,14 @@ def _find(run: str, study: str, root) -> Path:
     raise RunError(f"{message}; {hint}there is: {known}")
 
 
-def _one_environment(trials, environment, mixed, notes) -> list[dict]:
-    count = pd.Series([t["environment"] for t in trials]).value_counts()
-    classes = ", ".join(f"{name} ({n} trials)" for name, n in count.items())
-    if environment is not None:
-        if environment not in count:
-            raise RunError(
-                f"no trials of environment {environment!r}; there is: {classes}"
-            )
-        if others := len(trials) - count[environment]:
-            notes.append(f"{others} trials of other environments were left out")
-        return [t for t in trials if t["environment"] == environment]
-    if len(count) == 1:
-        return trials
-    if not mixed:
+def _check_environment(trials: Sequence[dict]) -> None:
+    count = Counter(trial["environment"] for trial in trials)
+    if len(count) > 1:
+        classes = ", ".join(f"{name} ({n} trials)" for name, n in count.most_common())
         raise RunError(
             f"trials of {len(count)} environments (kernel, CPU, mitigations or "
-            f"binaries differ) do not mix: {classes}. Choose one with "
-            "environment=…, or take them together with mixed=True"
+            f"binaries differ) do not mix: {classes}. Each needs a run of its own"
         )
-    notes.append(f"trials of {len(count)} environments are mixed: {classes}")
-    return trials
 
 
 def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
