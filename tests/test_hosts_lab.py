@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -444,7 +445,8 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     programs = remote_programs.start_all(hosts, words, cores=(), files=())
 
     def lines() -> list[dict]:
-        return [call.result(30) for call in [program.ask(20.0) for program in programs]]
+        calls = [replace(program.ask(20.0), patience_s=30) for program in programs]
+        return [call.result() for call in calls]
 
     events = {line["event"] for line in lines()}
     assert events == {remote_programs.EVENT}

@@ -1,5 +1,6 @@
 """What the machine's own calls cost, read from rounds and handed to other figures."""
 
+import importlib
 import json
 import stat
 
@@ -83,15 +84,14 @@ def program(tmp_path):
 
 
 def floor(tmp_path, program, rounds, **options):
-    return drive.floor(
-        calibration.STUDY,
-        run="made",
-        root=tmp_path,
-        rounds=rounds,
-        command=(str(program),),
-        progress=False,
-        **options,
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            importlib.import_module("connlab.drive.floor"),
+            "_built",
+            lambda: (str(program),),
+        )
+        where = {"run": "made", "root": tmp_path}
+        return drive.floor(calibration.STUDY, rounds=rounds, **where, **options)
 
 
 def test_a_round_that_is_there_is_not_measured_again(tmp_path, program):

@@ -105,11 +105,11 @@ def judge(
     ]
 
 
-def _column(part: Part, column: str, server: str = BASE) -> pd.Series:
+def _column(part: Part, column: str) -> pd.Series:
     if not part.comparison.sets:
         return pd.Series(dtype=float)
     table = pd.concat(part.comparison.sets).set_index("trial")
-    return table.loc[table["server"] == server, column]
+    return table.loc[table["server"] == BASE, column]
 
 
 def _extra_ns(part: Part) -> Interval | None:

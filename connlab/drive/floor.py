@@ -35,8 +35,6 @@ def floor(
     connections: int = 50,
     whats: Sequence[str] = (),
     root: str | Path = "runs",
-    command: tuple[str, ...] | None = None,
-    progress: bool = True,
     measure: bool = True,
 ) -> int:
     """Measure what the machine's calls cost; return how many rounds are on disk.
@@ -55,10 +53,6 @@ def floor(
         What is measured, as ``build/floor --what`` names it; all, if none is named.
     root : str or Path
         Folder of runs, relative to the project's.
-    command : tuple of str, optional
-        The program, if not ``build/floor``.
-    progress : bool
-        Say what was done.
     measure : bool
         False: nothing is measured, as the run is evaluated again.
 
@@ -82,8 +76,7 @@ def floor(
         raise ValueError(f"duration: {duration}; allowed: 0.01 to 3600 seconds")
     if not 1 <= connections <= 100_000:
         raise ValueError(f"connections: {connections}; allowed: 1 to 100000")
-    command = command or _built()
-    binaries = {"floor": programs.digest(command[-1])}
+    binaries = {"floor": programs.digest(_built()[-1])}
     settings = {
         "binaries": binaries,
         "environment": machine.environment_class(machine.environment(binaries)),
@@ -97,9 +90,8 @@ def floor(
         kept = {row.get("key") for row in log.trials}
         missing = [n for n in range(rounds) if _key(settings, n) not in kept]
         for n in missing:
-            append(json.dumps(_round(command, settings, n), allow_nan=False))
-    if progress:
-        print(f"{study}: rounds of the floor: {len(missing)} measured, {rounds} there")
+            append(json.dumps(_round(settings, n), allow_nan=False))
+    print(f"{study}: rounds of the floor: {len(missing)} measured, {rounds} there")
     return rounds
 
 
@@ -118,14 +110,12 @@ def _key(settings: dict[str, Any], n: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _round(
-    command: tuple[str, ...], settings: dict[str, Any], n: int
-) -> dict[str, Any]:
+def _round(settings: dict[str, Any], n: int) -> dict[str, Any]:
     start, started_at = time.monotonic(), machine.now()
     flags = {"connections": settings["connections"]}
     if settings["whats"]:
         flags["what"] = ",".join(settings["whats"])
-    report = _measure(command, settings["duration"], settings["cores"], **flags)
+    report = _measure(settings["duration"], settings["cores"], **flags)
     return {
         "schema": schema.SCHEMA,
         "key": _key(settings, n),
@@ -137,14 +127,12 @@ def _round(
     }
 
 
-def _measure(
-    command: tuple[str, ...], duration: float, pair: Sequence[int], **flags: object
-) -> dict[str, Any]:
+def _measure(duration: float, pair: Sequence[int], **flags: object) -> dict[str, Any]:
     cores_asked = ",".join(map(str, pair))
     flags |= {"repeats": 1, "duration": f"{duration:g}", "cores": cores_asked}
     words = [f"--{name}={value}" for name, value in flags.items()]
     timeout_s = _TIMEOUT_S + 2 * COSTS * duration
-    done = programs.finished([*command, *words], timeout_s=timeout_s)
+    done = programs.finished([*_built(), *words], timeout_s=timeout_s)
     if done.returncode:
         raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)
@@ -157,7 +145,7 @@ def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -
     the core of the half that answers, and that of the half that asks.
     """
     asked = {"what": "echo", "connections": connections, "size": size}
-    report = _measure(_built(), duration, pair, **asked)
+    report = _measure(duration, pair, **asked)
     return report["echo"]["server_cpu_per_request_s"][0]
 
 
@@ -169,7 +157,7 @@ def neighbour(duration: float = 0.2) -> float | None:
     know, or fails.
     """
     try:
-        report = _measure(_built(), duration, _pair(), what="neighbour")
+        report = _measure(duration, _pair(), what="neighbour")
         return report["neighbour"]["slowdown"][0]
     except _FAILURES:
         return None

@@ -360,10 +360,10 @@ class Pending:
     future: Any
     patience_s: float = PATIENCE_S
 
-    def result(self, timeout_s: float | None = None) -> Any:
+    def result(self) -> Any:
         """Return what the agent returned, or raise what it raised."""
         try:
-            return self.future.result(timeout=timeout_s or self.patience_s)
+            return self.future.result(timeout=self.patience_s)
         except ProgramError:
             raise
         except TimeoutError:

@@ -12,16 +12,14 @@ from connlab.hosts.roster import Roster
 _WARMUP_S = 0.2
 
 
-def trial(
-    roster: Roster, factors: Mapping[str, Any], *, seed: int = 1
-) -> trials.Outcome | None:
+def trial(roster: Roster, factors: Mapping[str, Any]) -> trials.Outcome | None:
     """Run one trial; see `connlab.drive.trials.run`.
 
     Raises HostLost when a host cannot be reached before the trial begins.
     """
     setting = trials.Setting(
         factors={"warmup": _WARMUP_S} | dict(factors),
-        seed=seed,
+        seed=1,
         cores=Cores((), (), shared=False),
         programs=programs.built(),
     )
