@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import re
 import signal
@@ -285,13 +284,14 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
     all of them are correct echo servers; 1: one is not.
     """
     from connlab.judge import hints, judging, page
+    from connlab.schema import json_text
 
     result = judging.judge(
         servers, quick=quick, say=lambda text: click.echo(text, err=True)
     )
     paths = page.write(result, out)
     if as_json:
-        click.echo(json.dumps(result.as_json(), indent=1, allow_nan=False, default=str))
+        click.echo(json_text(result.as_json()))
     else:
         for verdict in result.verdicts:
             click.echo(f"{verdict.label}: {page.correct(verdict)}")
@@ -545,10 +545,11 @@ def claims(run: str) -> None:
 def words(run: str, as_json: bool) -> None:
     """Count the verdicts of a run (the newest), by study and in all."""
     from connlab.publish import words as counting
+    from connlab.schema import json_text
 
     studies = counting.counted(run)
     if as_json:
-        click.echo(json.dumps(counting.document(studies), indent=1))
+        click.echo(json_text(counting.document(studies)))
         return
     click.echo(f"run {run}")
     for line in counting.lines(studies):

@@ -1,6 +1,5 @@
 """The command: sets in turns, what is measured apart, targets, a JSON file."""
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from connlab import schema
 from connlab.bench import clients, parts, targets
 from connlab.compare import comparison, screen
 from connlab.drive import footprint, machine, programs
@@ -79,9 +79,9 @@ def _alone(measure: Callable[[Any], Any], of: Any, console: Console) -> Any:
 def _keep(results: dict[str, Any], *, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     made_at = machine.now()
-    content = comparison.plain({"schema": 2, "made_at": made_at} | results)
+    content = {"schema": 2, "made_at": made_at} | results
     path = folder / f"bench-{re.sub(r'[^0-9T]', '', made_at)[:15]}.json"
-    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+    path.write_text(f"{schema.json_text(content)}\n")
     return path
 
 

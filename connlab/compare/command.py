@@ -2,12 +2,12 @@
 
 import contextlib
 import itertools
-import json
 import time
 from collections.abc import Iterator
 
 import click
 
+from connlab import schema
 from connlab.compare import measure
 from connlab.compare.plan import Plan
 from connlab.drive import interrupt, turns
@@ -44,7 +44,7 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
             measured = itertools.chain([first], sets)
             result = comparison.compare(plan, measured, show=show, began=began)
     if as_json:
-        print(json.dumps(comparison.document(result), indent=1, allow_nan=False))
+        print(schema.json_text(comparison.document(result)))
         if result.failure:
             console.print(screen.ending(result))
     else:

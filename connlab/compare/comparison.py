@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from connlab import schema
 from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
 from connlab.drive import gates, machine, servers, turns
@@ -333,7 +334,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
     }
     if plan.location.remote:
         content["hosts"] = plan.location.manifest(plan.programs)["hosts"]
-    return plain(content)
+    return schema.finite(content)
 
 
 def _settings(plan: Plan, server: Any) -> dict[str, Any]:
@@ -366,12 +367,3 @@ def _each_set(comparison: Comparison) -> list[dict[str, Any]]:
         logs = comparison.log_ratios(metric).rename_axis("trial")
         table[f"log_ratio_{metric}"] = logs.rename_axis(columns="server").stack()
     return table.reset_index().rename(columns={"trial": "set"}).to_dict("records")
-
-
-def plain(value: Any) -> Any:
-    """Return a value with None for every number that JSON cannot say."""
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

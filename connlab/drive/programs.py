@@ -3,17 +3,18 @@
 ``server --list`` is the only list of models; nothing here knows a model's name.
 """
 
-import difflib
 import functools
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from connlab import schema
 from connlab.drive import evaluation
+from connlab.parameters import suggestion
 
 _LIST_TIMEOUT_S = 20
 
@@ -59,9 +60,24 @@ def models(recorded: Path | None = None) -> tuple[schema.Model, ...]:
 def unknown(what: str, name: object, known: Iterable[str]) -> str:
     """Return the text of an error about a name, with the nearest known one."""
     known = list(known)
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"unknown {what} {name!r}{hint} (known: {', '.join(known)})"
+    hint = suggestion(str(name), known).rstrip()
+    meant = f"; {hint}" if hint else ""
+    return f"unknown {what} {name!r}{meant} (known: {', '.join(known)})"
+
+
+def described(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
+    """Return one of pydantic's errors in our words.
+
+    `known` are the keys that may stand where one is that nobody knows.
+    """
+    key = ".".join(map(str, error["loc"]))
+    if error["type"] == "extra_forbidden":
+        return unknown("key", error["loc"][-1], known)
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    if error["type"] == "value_error":  # a validator of ours has said it all
+        return ": ".join(filter(None, (key, str(error["ctx"]["error"]))))
+    return f"{key}: {error['input']!r}; {error['msg'].lower()}"
 
 
 def finished(

@@ -431,13 +431,8 @@ def _entries(path: Path, _mtime_ns: int) -> dict[str, Entry]:
 
 
 def _described(error: Mapping[str, Any]) -> str:
-    key = ".".join(map(str, error["loc"]))
-    if error["type"] == "extra_forbidden":
-        known = Need.model_fields if "needs" in error["loc"] else Entry.model_fields
-        return programs.unknown("key", error["loc"][-1], known)
-    if error["type"] == "missing":
-        return f"{key} is missing"
-    return f"{key}: {error['input']!r}; {error['msg'].lower()}"
+    known = Need.model_fields if "needs" in error["loc"] else Entry.model_fields
+    return programs.described(error, known)
 
 
 def _at_or_command_errors(entry: Entry) -> list[str]:

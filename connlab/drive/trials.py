@@ -34,7 +34,7 @@ from connlab.drive.host import (
     Reading,
     describe_exit,
 )
-from connlab.drive.programs import Programs
+from connlab.drive.programs import Programs, described
 
 READY_S = 10.0
 GRACE_S = 5.0
@@ -182,7 +182,8 @@ def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
     try:
         schema.Ready.model_validate(line)
     except ValidationError as error:
-        raise ProgramError(f"its ready line is malformed: {_first(error)}") from None
+        reason = described(error.errors()[0])
+        raise ProgramError(f"its ready line is malformed: {reason}") from None
     return line
 
 
@@ -334,13 +335,8 @@ def checked(
     try:
         return schema.Client.model_validate(report), None
     except ValidationError as error:
-        reason = f"client: its report is malformed: {_first(error)}"
+        reason = f"client: its report is malformed: {described(error.errors()[0])}"
         return None, failed("client-failed", reason)
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def empty(client: schema.Client | None) -> schema.Failure | None:

@@ -29,7 +29,7 @@ from pydantic import (
     model_validator,
 )
 
-from connlab.drive.programs import unknown
+from connlab.drive.programs import described, unknown
 
 #: environment variable: a scheduler that exists, as tls://ADDRESS:PORT
 SCHEDULER = "CONNLAB_SCHEDULER"
@@ -130,9 +130,5 @@ def _first_error(error: ValidationError) -> str:
     """Return the text of one mistake; a key that nobody knows explains the others."""
     errors = error.errors()
     first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-    place = ".".join(map(str, first["loc"]))
-    if first["type"] != "extra_forbidden":
-        text = first["msg"].removeprefix("Value error, ")
-        return f"{place}: {text}" if place else text
-    model = Place if first["loc"][0] == "hosts" else Roster
-    return unknown("key", first["loc"][-1], model.model_fields)
+    model = Place if first["loc"][:1] == ("hosts",) else Roster
+    return described(first, model.model_fields)

@@ -6,7 +6,6 @@ Judgement -> templates/page.md -> pandoc -> templates/page.html -> index.html
 The templates say what is printed; here are the tables, and how numbers are written.
 """
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from connlab import schema
 from connlab.judge import contest, hints
 from connlab.judge.judging import Judgement, Verdict
 from connlab.study.formatting import display_unit, plain
@@ -47,8 +47,7 @@ def write(judgement: Judgement, folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     text = markdown(judgement)
     paths = {"html": folder / HTML, "pdf": folder / PDF, "json": folder / JSON}
-    content = json.dumps(judgement.as_json(), indent=1, allow_nan=False, default=str)
-    paths["json"].write_text(content + "\n", "utf-8")
+    paths["json"].write_text(f"{schema.json_text(judgement.as_json())}\n", "utf-8")
     paths["html"].write_text(_html(text, _title(judgement)), "utf-8")
     paths["pdf"].write_bytes(_pdf(text, folder))
     return paths

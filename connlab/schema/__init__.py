@@ -54,6 +54,8 @@ from connlab.schema.files import (
     alone,
     facts_bytes,
     facts_file,
+    finite,
+    json_text,
     put,
     read_json,
     read_log,

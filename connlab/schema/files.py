@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import gzip
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterator
@@ -112,3 +113,17 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def finite(value: Any) -> Any:
+    """Return a value with None for every number that JSON cannot say."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_text(value: Any) -> str:
+    """Return a result as JSON, indented, with null for what is no finite number."""
+    return json.dumps(finite(value), indent=1, allow_nan=False, default=str)
