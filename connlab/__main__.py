@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,41 +83,34 @@ def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str
     return max(times, key=lambda p: (after.get(p.parents[1], 0), times[p])).parts[-3]
 
 
-def _number(
-    option: Parameter, text: str, units: Mapping[str, float], like: str
-) -> float:
-    """Return a number with one of the units, or with none."""
-    unit = next(filter(text.endswith, units), "")
-    try:
-        return float(text.removesuffix(unit)) * units.get(unit, 1)
-    except ValueError:
-        flag = option.opts[0]
-        raise ValueError(f"{flag}: {text}; allowed: {like}, ...") from None
-
-
 def _share(_context: Context, option: Parameter, text: str) -> float:
-    share = _number(option, text, {"%": 0.01}, like="1%, 0.01")
+    flag, unit = option.opts[0], 0.01 if text.endswith("%") else 1
+    try:
+        share = float(text.removesuffix("%")) * unit
+    except ValueError:
+        raise ValueError(f"{flag}: {text}; allowed: 1%, 0.01, ...") from None
     if not 0 < share < 1:
-        raise ValueError(f"{option.opts[0]}: {text}; allowed: above 0 and below 100 %")
+        raise ValueError(f"{flag}: {text}; allowed: above 0 and below 100 %")
     return share
 
 
 def _seconds(_context: Context, option: Parameter, text: str) -> float:
-    seconds = _number(option, text, {"min": 60, "s": 1}, like="60s, 2min")
-    if not seconds > 0:
-        raise ValueError(f"{option.opts[0]}: {seconds:g} s; allowed: more than 0")
-    return seconds
+    from connlab.drive.stopping import seconds
+
+    return seconds(text, name=option.opts[0])
 
 
 def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:
     """Let sweeps measure over the hosts of a file until the command ends."""
     if path is None:
         return
+    from unittest.mock import patch
+
     from connlab.drive import hosts_asked
-    from connlab.notebook import environment
 
     _roster(context, option, path)  # one that is wrong is refused at once
-    context.with_resource(environment(hosts_asked.ROSTER, path.resolve()))
+    told = {hosts_asked.ROSTER: str(path.resolve())}
+    context.with_resource(patch.dict(os.environ, told))
 
 
 def _roster(_context: Context, _option: Parameter, path: Path) -> Roster:

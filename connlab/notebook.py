@@ -181,19 +181,6 @@ def left_out(stem: str, *, run: str, root: Path | str = "runs") -> str | None:
     return reason
 
 
-@contextlib.contextmanager
-def environment(name: str, value: Path) -> Iterator[None]:
-    """Set an environment variable, which kernels that start meanwhile inherit."""
-    before = os.environ.get(name)
-    os.environ[name] = str(value)
-    try:
-        yield
-    finally:
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
-
-
 def without_paths(notebook: Mapping[str, Any]) -> NotebookNode:
     """Return an executed notebook that does not say where this machine keeps it.
 

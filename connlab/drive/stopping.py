@@ -182,8 +182,11 @@ def rule(
     return Rule(trials, most, targets, None if budget is None else seconds(budget))
 
 
-def seconds(text: float | str) -> float:
-    """Return a span of time in seconds: ``90``, ``"90s"``, ``"10m"``, ``"1h30m"``."""
+def seconds(text: float | str, *, name: str = "budget") -> float:
+    """Return a span of time in seconds: ``90``, ``"90s"``, ``"10m"``, ``"1h30m"``.
+
+    ValueError for any other text, with the `name` of what it was given for.
+    """
     if isinstance(text, int | float):
         total_s = float(text)
     else:
@@ -191,10 +194,10 @@ def seconds(text: float | str) -> float:
         spans = re.findall(rf"{number}(h|min|m|s|)", text)
         whole = rf"({number}(h|min|m|s)\s*)*({number})?"
         if not spans or not re.fullmatch(whole, text.strip()):
-            raise ValueError(f"budget: {text!r}; allowed: 90, '90s', '10m', '1h30m'")
+            raise ValueError(f"{name}: {text!r}; allowed: 90, '90s', '10m', '1h30m'")
         total_s = sum(float(count) * _UNITS[unit] for count, unit in spans)
     if not total_s > 0:
-        raise ValueError(f"budget: {text!r}; allowed: more than no time")
+        raise ValueError(f"{name}: {text!r}; allowed: more than 0 s")
     return total_s
 
 
