@@ -329,7 +329,7 @@ def _verdict(
     ratio: Interval, metric: str, margin: float, limited: tuple[bool, bool]
 ) -> str:
     shown = verdict(ratio, margin=margin)
-    side = "higher" if "more" in shown else "lower" if "less" in shown else ""
+    side = next((side for side in ("higher", "lower") if side in shown), "")
     if any(limited):
         ahead = side == metric_of(metric).better
         return side if side and stands(ahead, limited) else "undetermined"

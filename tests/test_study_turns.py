@@ -130,11 +130,11 @@ def test_a_trial_that_lacks_a_server_is_left_out_for_all():
 @pytest.mark.parametrize(
     ("lo", "hi", "verdict"),
     [
-        (1.01, 1.2, "more"),
-        (0.7, 0.99, "less"),
+        (1.01, 1.2, "higher"),
+        (0.7, 0.99, "lower"),
         (0.97, 1.04, "alike"),
-        (1.01, 1.04, "more, alike"),
-        (0.96, 0.99, "less, alike"),
+        (1.01, 1.04, "higher, alike"),
+        (0.96, 0.99, "lower, alike"),
         (0.9, 1.1, "undetermined"),
         (0.97, 1.06, "undetermined"),
         (0.94, 1.0, "undetermined"),

@@ -21,8 +21,8 @@ from connlab.study.interval import Interval
 METRICS = {"rate": "requests/s", "cpu": "s", "p50": "s", "p99": "s"}
 #: a verdict on a ratio, said of a rate and of a cost
 _WORDS = {
-    "rate": {"more": "faster", "less": "slower"},
-    "cpu": {"more": "dearer", "less": "cheaper"},
+    "rate": {"higher": "faster", "lower": "slower"},
+    "cpu": {"higher": "dearer", "lower": "cheaper"},
 }
 _SUMMED = [
     *("lead_in_requests", "requests", "seconds", "slice_seconds"),
@@ -283,9 +283,9 @@ def word(
     it is held against; then only what `connlab.intervals.stands` can be told.
     """
     verdict = ratios_of_turns.verdict(ratio)
-    terms = _WORDS.get(metric, {"more": "longer", "less": "shorter"})
+    terms = _WORDS.get(metric, {"higher": "longer", "lower": "shorter"})
     side = next((key for key in terms if key in verdict), "")
-    ahead = side == ("more" if metric == "rate" else "less")
+    ahead = side == ("higher" if metric == "rate" else "lower")
     doubtful = any(client_bound) and not (side and stands(ahead, client_bound))
     if verdict == "undetermined" or doubtful:
         return "cannot tell"

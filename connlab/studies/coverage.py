@@ -84,5 +84,4 @@ def verdicts(logs: np.ndarray, *, margin: float = MARGIN) -> np.ndarray:
         that holds 1 and lies within the margin.
     """
     words = [verdict(interval(x), margin=margin) for x in np.exp(logs)]
-    sides = {"more": "higher", "less": "lower"}
-    return np.array([sides.get(word.split(", ")[0], word) for word in words])
+    return np.array([word.split(", ")[0] for word in words])

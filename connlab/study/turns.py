@@ -266,12 +266,12 @@ def width(interval: Interval) -> float:
 def verdict(interval: Interval, *, margin: float = MARGIN) -> str:
     """Return what the interval of a ratio shows.
 
-    ``more`` or ``less`` when it leaves 1 out, ``alike`` when it lies within the margin
-    of 1, both when it does both (``more, alike``), else ``undetermined``.
+    ``higher`` or ``lower`` when it leaves 1 out, ``alike`` when it lies within the
+    margin of 1, both when it does both (``higher, alike``), else ``undetermined``.
     """
     if not interval.determined:
         return "undetermined"
-    side = "more" if interval.lo > 1 else "less" if interval.hi < 1 else ""
+    side = "higher" if interval.lo > 1 else "lower" if interval.hi < 1 else ""
     near = interval.lo > 1 / (1 + margin) and interval.hi < 1 + margin
     words = ([side] if side else []) + (["alike"] if near else [])
     return ", ".join(words) or "undetermined"
