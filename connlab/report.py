@@ -220,7 +220,7 @@ class Report:
             why = "as computed above"
         if name in self._facts.claims:
             raise ValueError(f"claim {name!r} is there already")
-        self._facts.claims[name] = results.Claimed(holds=holds, why=why)
+        self._facts.claims[name] = results.Claimed(holds=holds)
         return Claim(name, holds, why)
 
     def finding(self, text: str) -> str:

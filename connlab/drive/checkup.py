@@ -15,7 +15,6 @@ in ``server --list``) and the limits on that:
     workers, one  as many as there are workers: the others wait
 """
 
-import html
 import math
 import shutil
 import time
@@ -102,9 +101,6 @@ class Checkup:
         return "\n".join(_lines(self))
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def doctor(

@@ -1,6 +1,5 @@
 """What a sweep prints before it starts and after it ended."""
 
-import html
 from dataclasses import dataclass
 
 from connlab.drive.progress import duration_text
@@ -92,7 +91,3 @@ class SweepReport:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        lines = [html.escape(line) for line in str(self).splitlines()]
-        return "<p>" + "<br>".join(lines) + "</p>"

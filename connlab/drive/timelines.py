@@ -43,7 +43,6 @@ class Trend:
 
     change: float
     p: float
-    steps: int
 
 
 def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
@@ -92,7 +91,7 @@ def trend(counts: Sequence[float]) -> Trend | None:
     slope = statistics.median((counts[j] - counts[i]) / (j - i) for i, j in pairs)
     middle = statistics.median(counts) or statistics.fmean(counts)
     signs = sum((counts[j] > counts[i]) - (counts[j] < counts[i]) for i, j in pairs)
-    return Trend(slope * (n - 1) / middle, _mann_kendall_p(signs, counts), n)
+    return Trend(slope * (n - 1) / middle, _mann_kendall_p(signs, counts))
 
 
 def merged(counts: Sequence[float], most: int = STEPS_MAX) -> Sequence[float]:

@@ -58,7 +58,6 @@ class Claimed(Fact):
     """Whether a sentence of the paper holds; None: the run cannot tell."""
 
     holds: bool | None
-    why: str = ""
 
 
 class Figure(Fact):
