@@ -91,27 +91,24 @@ class Report:
         if not trials["ok"].any():
             raise RunError(_none_usable(trials))
         about = {"number": number, "question": question, "root": root}
-        self._begin(results.start(trials, factors=factors, **about), root)
+        about |= {"run": trials.attrs["run"], "trials": trials, "factors": factors}
+        self._begin(trials.attrs["study"], **about)
 
     @classmethod
-    def without_trials(
-        cls,
-        study: str,
-        *,
-        run: str,
-        number: int,
-        question: str,
-        root: str | Path = "runs",
-    ) -> Report:
-        """Begin the report of a study that has no trials of its own."""
-        about = {"number": number, "question": question, "root": root}
+    def without_trials(cls, study: str, **about: Any) -> Report:
+        """Begin the report of a study that has no trials of its own.
+
+        `about` is its run and, as of others, number, question and root.
+        """
         report = cls.__new__(cls)
-        report._begin(results.bare(study, run=run, **about), root)
+        report._begin(study, **about)
         return report
 
-    def _begin(self, facts: results.Results, root: str | Path) -> None:
-        self._facts = facts
-        self.folder = study_folder(facts.run, facts.study, root=root)
+    def _begin(
+        self, study: str, *, run: str, root: str | Path = "runs", **about: Any
+    ) -> None:
+        self._facts = results.begin(study, run=run, root=root, **about)
+        self.folder = study_folder(run, study, root=root)
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
 

@@ -30,7 +30,8 @@ def begun(frame, tmp_path):
 
 def start(frame, root):
     options = {"number": 1, "question": "Why?", "factors": FACTORS, "root": root}
-    begun = results.start(frame, **options)
+    where = {"run": frame.attrs["run"], "study": frame.attrs["study"]}
+    begun = results.begin(trials=frame, **where, **options)
     begun.answer = "Because."
     return begun
 
@@ -102,7 +103,7 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
 def test_results_without_trials_name_the_commit_too(tmp_path):
     git = {"commit": "c" * 40, "dirty": True}
     results.write_json(tmp_path / "made" / "manifest.json", {"git": git})
-    bare = results.bare("x", run="made", number=1, question="Why?", root=tmp_path)
+    bare = results.begin("x", run="made", number=1, question="Why?", root=tmp_path)
     assert bare.commit == "c" * 40
     assert results.commit_of({}) is None
     assert results.commit_of({"git": None}) is None

@@ -1,7 +1,7 @@
 """The results of a study: the one model of ``results.json``, written and read.
 
-    connlab.report.Report -> start(…) or bare(…) -> write(…) -> results.json
-    connlab.publish       <- Results              <- read       <- results.json
+    connlab.report.Report -> begin(…) -> write(…) -> results.json
+    connlab.publish       <- Results  <- read     <- results.json
 
 Numbers stand in ``cells.csv`` and ``ratios.csv`` beside it. The file is replaced as a
 whole: readers see the old one or the new one.
@@ -155,34 +155,22 @@ def _content(results: Results) -> dict[str, Any]:
     return json.loads(json.dumps(content, allow_nan=False))
 
 
-def start(
-    frame: pd.DataFrame,
+def begin(
+    study: str,
     *,
-    factors: Sequence[str],
+    run: str,
+    number: int,
+    question: str,
     root: str | Path = "runs",
-    **about: Any,
+    trials: pd.DataFrame | None = None,
+    factors: Sequence[str] = (),
 ) -> Results:
-    """Begin the results of a study: machine, trials, stopping, failures, notes.
+    """Begin the results of a study, with what its trials say of it if it has any.
 
-    The frame's ``attrs`` hold run, study and notes; `about` is number and question.
+    Settings and notes stand in the ``attrs`` of `trials`; `factors` were varied.
     """
-    run, study = frame.attrs["run"], frame.attrs["study"]
-    studies = load_manifest(run, root=root).get("studies") or {}
-    results = bare(study, run=run, root=root, **about)
-    results.settings = frame.attrs.get("settings")
-    results.trials = count_trials(frame)
-    results.stopping = stopping_of(studies.get(study) or {})
-    results.failures = failed_cells(frame, factors)
-    results.notes = list(frame.attrs["notes"])
-    return results
-
-
-def bare(
-    study: str, *, run: str, number: int, question: str, root: str | Path = "runs"
-) -> Results:
-    """Begin the results of a study that has no trials of its own."""
     manifest = load_manifest(run, root=root)
-    return Results(
+    results = Results(
         schema=SCHEMA,
         study=study,
         run=run,
@@ -192,6 +180,13 @@ def bare(
         commit=commit_of(manifest),
         machine=machine_of(manifest),
     )
+    if trials is not None:
+        results.settings = trials.attrs.get("settings")
+        results.trials = count_trials(trials)
+        results.stopping = stopping_of((manifest.get("studies") or {}).get(study) or {})
+        results.failures = failed_cells(trials, factors)
+        results.notes = list(trials.attrs["notes"])
+    return results
 
 
 def count_trials(frame: pd.DataFrame) -> dict[str, int]:
