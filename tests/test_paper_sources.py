@@ -55,6 +55,22 @@ def test_every_number_stands_in_a_sentence_that_can_do_without_it():
     assert {name: count for name, count in bare.items() if count} == {}
 
 
+CLAIM = re.compile(r"\{\.claim\s+of=\"([^\"]+)\"([^{}]*)\}")
+
+
+def test_words_for_an_open_claim_stand_in_the_paragraph_of_the_claim():
+    """Elsewhere they would be said besides, and not in its place."""
+    for path in sources.hand_written(PAPER):
+        for paragraph in path.read_text("utf-8").split("\n\n"):
+            claims = CLAIM.findall(paragraph)
+            open_, claimed = (
+                [name for name, more in claims if ('when="open"' in more) is undecided]
+                for undecided in (True, False)
+            )
+            assert set(open_) <= set(claimed), path.name
+            assert len(open_) == len(set(open_)), path.name
+
+
 def test_no_span_begins_with_a_space():
     """Pandoc drops it, and the word before the span would touch the one in it."""
     texts = {

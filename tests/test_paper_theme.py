@@ -370,12 +370,16 @@ TWO, THREE = (f"This run cannot tell whether these {n} hold:" for n in ("two", "
 @pytest.mark.parametrize(
     ("text", "state", "shown"),
     [
-        (f"{CLAIMED} {CLAIMED}", "open", f"{TWO} {PAYS} {PAYS}"),
-        (f"{CLAIMED} {CLAIMED} {CLAIMED}", "open", f"{THREE} {PAYS} {PAYS} {PAYS}"),
+        (f"{CLAIMED} {CLAIMED}", "open", f"{TWO} (1) {PAYS} (2) {PAYS}"),
+        (
+            f"{CLAIMED} {CLAIMED} {CLAIMED}",
+            "open",
+            f"{THREE} (1) {PAYS} (2) {PAYS} (3) {PAYS}",
+        ),
         (
             f"{CLAIMED}\n{CLAIMED} Other.",
             "no",
-            f"In this run these two do not hold: {PAYS} {PAYS} Other.",
+            f"In this run these two do not hold: (1) {PAYS} (2) {PAYS} Other.",
         ),
         (f"{CLAIMED} Other. {CLAIMED}", "open", f"{DOUBTED} Other. {DOUBTED}"),
         (f"{CLAIMED}\n\n{CLAIMED}", "open", f"{DOUBTED} {DOUBTED}"),
@@ -387,6 +391,77 @@ def test_sentences_in_a_row_share_the_remark_that_each_would_have(
 ):
     claims = {"s/c": state}
     assert sentence(text, tmp_path, numbers=KNOWN, claims=claims) == shown
+
+
+OPENLY = f'[Not shown: {NUMBER} times.]{{.claim of="s/c" when="open"}}'
+SHOWN = "Not shown: 2 [1, 3] times."
+
+
+@pytest.mark.parametrize(
+    ("numbers", "state", "references", "shown"),
+    [
+        (KNOWN, "open", (), SHOWN),
+        # nor is a reference asked
+        (KNOWN, "open", TOLD, SHOWN),
+        (KNOWN, "yes", TOLD, PAYS),
+        (KNOWN, "no", (), DENIED),
+        (KNOWN, "missing", (), f"{PAYS} {NOT_MEASURED}"),
+        # words that lack a number, or its interval, say nothing
+        ({}, "open", (), "Not known."),
+        (
+            UNSURE,
+            "open",
+            TOLD,
+            f"It pays 4 [3, 5] times. (Reference on A; this run {OPEN}.)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_claim_that_is_open_may_have_words_of_its_own(
+    first, numbers, state, references, shown, tmp_path
+):
+    text = f"{CLAIMED}\n{OPENLY}" if first else f"{OPENLY} {CLAIMED}"
+    claims = {} if state == "missing" else {"s/c": state}
+    facts = {"numbers": numbers, "claims": claims, "references": references}
+    assert sentence(f"One. {text} Two.", tmp_path, **facts) == f"One. {shown} Two."
+
+
+def test_words_for_an_open_claim_about_this_run_need_no_interval(tmp_path):
+    ours = OPENLY.replace(" when", ' here="yes" when')
+    text = f"{OF_THIS_RUN} {ours}"
+    facts = {"numbers": UNSURE, "claims": {"s/c": "open"}, "references": TOLD}
+    assert sentence(text, tmp_path, **facts) == "Not shown: 2 (no interval) times."
+    facts |= {"numbers": KNOWN, "stale": ["s"]}
+    assert sentence(text, tmp_path, **facts) == f"{SHOWN} (Stale.)"
+
+
+def test_words_for_an_open_claim_end_what_shares_a_remark(tmp_path):
+    other = CLAIMED.replace("s/c", "s/d")
+    claims = {"s/c": "open", "s/d": "open"}
+    text = f"{other} {CLAIMED} {OPENLY} {other}"
+    shown = sentence(text, tmp_path, numbers=KNOWN, claims=claims)
+    assert shown == f"{DOUBTED} {SHOWN} {DOUBTED}"
+
+
+@pytest.mark.parametrize(
+    ("printed", "shown"),
+    [
+        ("225.193129 ms", "225 ms"),
+        ("1.851024866 s", "1.85 s"),
+        ("0.012345 s", "0.0123 s"),
+        ("12345.678", "12346"),
+        ("93.25 %", "93.25 %"),
+        ("2250", "2250"),
+    ],
+)
+def test_a_published_number_has_few_digits_and_all_of_them_in_its_title(
+    printed, shown, tmp_path
+):
+    text = f'In [{printed}]{{.published table="t"}}.'
+    assert sentence(text, tmp_path) == f"In {shown}."
+    words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=html")
+    html = made.pandoc(text, *words, cwd=tmp_path)
+    assert (f'title="{printed} as published"' in html) is (printed != shown)
 
 
 def test_references_in_a_row_are_named_once(tmp_path):

@@ -4,8 +4,12 @@
 --         -> 9.2 ms [9.0, 9.4]     with against="…" a ratio; .short without bounds
 --     [A thread … more than epoll: []{.number …} times.]{.claim of="STUDY/NAME"}
 --         -> the sentence; where this run contradicts it, that it does
+--     [… []{.number …} …]{.claim of="STUDY/NAME" when="open"}
+--         -> in place of that sentence, where this run cannot tell
 --     [… []{.number …} …]{otherwise="What was not measured here."}
 --         -> the sentence
+--     [225.193129 ms]{.published table="NAME"}
+--         -> 225 ms             with all digits in the title, as published tables have it
 --     ![…](_generated/STUDY/NAME.svg){#fig-…}
 --         -> the figure, and below it on the page its values and its notebook
 --
@@ -17,8 +21,10 @@
 -- left out, as no sentence can be read without: where the run has the study, a remark
 -- says so, else the box at the head of the section does.
 -- One with here="yes" is about this run alone, and no reference speaks in its place;
--- one with sure="yes" is set with intervals or not at all. Sentences in a row that have
--- the same remark share it: before the first of them, or after the last.
+-- one with sure="yes" is set with intervals or not at all. Where the paragraph has words
+-- for an undecided claim (when="open") and the run their numbers, these stand alone: no
+-- remark, and no reference. Sentences in a row that have the same remark share it:
+-- before the first of them, numbered to show how far it reaches, or after the last.
 --
 -- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
 -- before embedded.lua, and before Quarto looks at the document.
@@ -186,8 +192,36 @@ local function set_missing(spans)
   return {}
 end
 
-local function set_sentence(span)
+-- The claims for which these inlines have words where the run cannot tell, and does not.
+local function open_claims(inlines)
+  local open = {}
+  for _, inline in ipairs(inlines) do
+    local given = inline.t == "Span" and inline.attributes
+    if given and given.when == "open" and known.claims[given.of] == "open" then
+      local has, sure = has_all(numbers_in(inline), known.numbers)
+      open[given.of] = has and (sure or given.here ~= nil)
+    end
+  end
+  return open
+end
+
+local function of_stale(content, spans)
+  for _, number in ipairs(spans) do
+    if stale[address(number):match("^[^/]+")] then
+      return remark(content, "(Stale.)", "stale")
+    end
+  end
+  return content
+end
+
+local function set_sentence(span, open)
   local spans, state = numbers_in(span), "yes"
+  local undecided = span.classes:includes("claim") and open[span.attributes.of]
+  if span.attributes.when == "open" then
+    return undecided and of_stale(with_numbers(span, known.numbers), spans) or {}
+  elseif undecided then
+    return {}
+  end
   local has, sure = has_all(spans, known.numbers)
   if span.classes:includes("claim") then
     state = known.claims[span.attributes.of or ""] or "missing"
@@ -214,17 +248,38 @@ local function set_sentence(span)
   elseif state == "missing" then
     content = remark(content, not_measured, "missing")
   end
-  for _, number in ipairs(spans) do
-    if stale[address(number):match("^[^/]+")] then
-      return remark(content, "(Stale.)", "stale")
-    end
+  return of_stale(content, spans)
+end
+
+-- Like `shortened` of connlab/publish/numbers.py: of more than four digits three are
+-- shown, or those before the point where they are more.
+local function shortened(number)
+  local digits = number:gsub("%.", ""):gsub("^0+", "")
+  if #digits <= 4 then
+    return number
   end
-  return content
+  local places = math.max(0, 2 - math.floor(math.log(tonumber(number), 10)))
+  return ("%." .. places .. "f"):format(tonumber(number))
+end
+
+local function set_published(span)
+  local full = pandoc.utils.stringify(span)
+  local set = span:walk({
+    Str = function(inner)
+      return pandoc.Str((inner.text:gsub("%d+%.%d+", shortened)))
+    end,
+  })
+  if pandoc.utils.stringify(set) ~= full then
+    set.attributes.title = full .. " as published"
+  end
+  return set
 end
 
 local function set_span(span)
   if span.classes:includes("number") then
     return set_number(span, known.numbers)
+  elseif span.classes:includes("published") then
+    return set_published(span)
   end
 end
 
@@ -255,10 +310,11 @@ end
 -- Sentences, and one remark for those in a row that would have the same.
 local function set_inlines(inlines)
   local out, shared, count = pandoc.Inlines({}), nil, 0
+  local open = open_claims(inlines)
   local at -- where the remark of the sentence before stands
   for _, inline in ipairs(inlines) do
     if inline.t == "Span" and is_sentence(inline) then
-      local content = pandoc.Inlines(set_sentence(inline))
+      local content = pandoc.Inlines(set_sentence(inline, open))
       local text, before = remark_of(content)
       local joins = text and text == shared
       if joins then
@@ -268,8 +324,11 @@ local function set_inlines(inlines)
       end
       if joins and before then
         out[at] = lead(text, count)
-        content:remove(1)
-        content:remove(1) -- the space after it
+        if count == 2 then
+          out:insert(at + 2, pandoc.Space())
+          out:insert(at + 2, pandoc.Str("(1)"))
+        end
+        content[1] = pandoc.Str("(" .. count .. ")") -- before the space
       elseif joins then
         out:remove(at)
         out:remove(at - 1) -- the space before it
