@@ -1,5 +1,6 @@
 """What notebooks claim and answer: nothing that is not known is yes or no."""
 
+import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -179,18 +180,53 @@ def test_many_wait_as_long_in_turns_only_where_that_is_known(rows, lo, hi, holds
     assert claims == {"many-agree": None, "many-wait": holds if rows else None}
 
 
-@pytest.mark.parametrize("controls", [0, 1])
-@pytest.mark.parametrize("delays", [0, 1])
-def test_a_control_that_was_not_measured_has_no_number(controls, delays):
-    row = {"value": 1.0, "lo": 0.9, "hi": 1.1, "n": 5, "level": 0.95, "method": "t"}
-    same = pd.DataFrame([{"metric": "throughput_rps", "against": "A", **row}])
+def controlled(*bounds: tuple[float, float] | None) -> str:
+    """Return what study 0 answers with these intervals of its four controls."""
+    row = {"value": 1.0, "n": 5, "level": 0.95, "method": "t", "way": "one by one"}
     none = row | dict.fromkeys(("value", "lo", "hi"), NAN) | {"n": 0}
-    delay = pd.DataFrame([row if delays else none])
-    again = Interval(**delay.iloc[0])
-    names = {"same": same.head(controls), "delay": delay, "again": again}
-    text = answered("00-the-machine", **names)
-    assert text.count("[0.90, 1.10]") == controls + delays
+    frames = [
+        pd.DataFrame([none if b is None else row | {"lo": b[0], "hi": b[1]}])
+        for b in bounds
+    ]
+    names = dict(zip(("same", "share", "delay", "apart"), frames, strict=True))
+    report = Mock(spec=Report)
+    rules.execute("00-the-machine", "cell-52", "5b2e9c41", report=report, **names)
+    return report.answer.call_args.args[0]
+
+
+@pytest.mark.parametrize("measured", [*itertools.product([0, 1], repeat=4)])
+def test_a_control_that_was_not_measured_has_no_number(measured):
+    text = controlled(*[(0.9, 1.1) if m else None for m in measured])
+    assert text.count("[0.90, 1.10]") == sum(measured)
+    assert ("10 % away" in text) == ("find" in text) == (sum(measured) > 0)
     assert "—" not in text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said_of", "unsaid"),
+    [
+        (
+            [(0.99, 1.01)] * 3 + [(0.91, 1.06)],
+            ["No interval", "9 % away"],
+            ["excludes 1 for"],
+        ),
+        (
+            [(0.9, 1.2), (1.01, 1.03), None, None],
+            ["interval excludes 1 for a CPU time that was added."],
+            ["No interval", "away"],
+        ),
+        (
+            [(0.8, 0.9), (1.1, 1.2), None, None],
+            ["intervals exclude 1 for the", " and for a "],
+            ["No interval", "away"],
+        ),
+        ([(NAN, NAN)] * 4, ["no interval"], ["No interval", "exclude"]),
+    ],
+)
+def test_a_control_that_is_off_is_named(bounds, said_of, unsaid):
+    text = controlled(*bounds)
+    assert all(words in text for words in said_of)
+    assert not any(words in text for words in unsaid)
 
 
 KINDS = [([], None), (["same", "weaker"], True), (["same", "reversed"], False)]
