@@ -384,6 +384,35 @@ def windows(*levels: int) -> dict[str, Any]:
     return names | {"names": {"winsock-select": "select"}}
 
 
+def waited(*verdicts: str, own: int = 1, late: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return how long users of models a, b, … wait at most connections of two."""
+    models = "abc"[: len(verdicts)]
+    cell = {"work": "spin", "connections": 1000, "load": 0.7}
+    fewer = pair(
+        "higher", model="a", metric="slice_p99_s", **cell | {"connections": 50}
+    )
+    rows = [
+        pair(verdict, model=model, metric="slice_p99_s", value=2.0 + k, **cell)
+        for k, (model, verdict) in enumerate(zip(models, verdicts, strict=True))
+    ]
+    mine = pair(model="epoll", metric="slice_p99_s", **cell)
+    del mine["against"]
+    opened = pd.DataFrame([mine, *rows]).assign(overloaded=False)
+    full = pd.DataFrame([cell | {"model": model} for model in late])
+    names = {
+        "works": ["spin", "echo"],
+        "connections": [50, 1000],
+        "half": 0.7,
+        "each": "50 µs",
+        "tail": "slice_p99_s",
+        "names": {m: m.upper() for m in "abc"},
+        "drawn": pd.DataFrame([mine]).head(own),
+        "p99": pd.DataFrame([*rows, fewer]),
+        "opened": pd.concat([opened, full.assign(overloaded=True)]),
+    }
+    return rules.execute("11-load", "cell-35", "3c1d0e7f", **names)
+
+
 YES, NO, OPEN = "higher", "lower", "undetermined"
 
 
@@ -432,6 +461,22 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("06-idle", idle(0, 1), {"With 1 idle connection ": True}),
         ("06-idle", idle(50, 900), {"costs with 50.": True, "without them": False}),
         ("06-idle", idle(pd.NA), {"No model": True, "without them": False}),
+        ("11-load", waited(own=0), {"not measured": True, "They take": False}),
+        ("11-load", waited(), {"With 1000 connections": True, "They take": False}),
+        (
+            "11-load",
+            waited(YES, NO),
+            {
+                "2.00 s [1.90, 2.10] in the median turn.": True,
+                "They take 3.00 [1.90, 2.10] times as long with B and 2.0": True,
+                "No difference": False,
+                "Alike": False,
+                "Overloaded": False,
+            },
+        ),
+        ("11-load", waited(OPEN), {"shown for A (2.0": True, "They take": False}),
+        ("11-load", waited("alike", OPEN), {"±5 %: A (": True, "for B (": True}),
+        ("11-load", waited(YES, late=("c", "b")), {"there: C and B.": True}),
         ("15-winsock", windows(0, 900), {"without any": True, "With 900": True}),
         ("15-winsock", windows(7, 900), {"costs with 7 ": True, "most 3": True}),
         ("15-winsock", windows(7, 900), {"1 of 1 model ": True}),

@@ -146,3 +146,28 @@ def test_a_server_that_serves_fewer_than_ask_is_compared_with_nobody(name, cell,
         assert trials[load.TIMES].notna().all(axis=1).tolist() == [True, False, True]
     (why,) = said
     assert "iterative with 50 connections" in why
+
+
+def test_what_an_overloaded_server_costs_is_no_cost_at_equal_load():
+    """Nor has it response times: it does not carry the load. Whoever does stays."""
+    rows = [("epoll", 0.7, 1.0), ("thread", 0.7, 1.5), ("thread", 0.5, 1.02)]
+    frame = pd.DataFrame(rows, columns=["model", "load", "strain"]).assign(
+        **{"work": "echo", "connections": 50, "set": "s", "ok": True, "block": 0},
+        **{"rate": lambda t: 1e3 * t["load"], "label": None, SPENT: 1e-5},
+        **{"throughput_rps": lambda t: t["rate"] / t["strain"]},
+        **{"key": ["a", "b", "c"], **dict.fromkeys(load.TIMES, 1e-3)},
+    )
+    levels = pd.MultiIndex.from_tuples([("echo", 50)], names=["work", "connections"])
+    said: list[str] = []
+    names = rules.execute(
+        *("11-load", "cell-08"),
+        **{"settings": {}, "named": lambda t: t, "loads": [0.5, 0.7]},
+        where=["work", "connections"],
+        capacity=pd.Series(1e3, levels),
+        study=SimpleNamespace(load=lambda *_, **__: frame.drop(columns="load")),
+        Report=lambda *_, **__: SimpleNamespace(note=said.append),
+    )
+    opened = names["opened"]
+    assert opened["overloaded"].tolist() == [False, True, False]
+    for column in (SPENT, *load.TIMES):
+        assert opened[column].notna().tolist() == [True, False, True]
