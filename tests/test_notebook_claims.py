@@ -413,6 +413,25 @@ def waited(*verdicts: str, own: int = 1, late: tuple[str, ...] = ()) -> dict[str
     return rules.execute("11-load", "cell-35", "3c1d0e7f", **names)
 
 
+def guestbook(*verdicts: str, level: int = 1000, own: int = 1) -> dict[str, Any]:
+    """Return pages of a, b, … over those of epoll; more models have 20 clients."""
+    rows = [
+        pair(verdict, model=model, value=2.0 + k, connections=clients)
+        for clients in (20, level)
+        for k, (model, verdict) in enumerate(zip("abc", verdicts, strict=False))
+    ]
+    mine = [
+        pair(model=m, connections=n) for n, m in ((level, "e"), (20, "e"), (20, "f"))
+    ]
+    columns = list(pair(model="", connections=0))
+    names = {
+        "pages": pd.DataFrame(mine).drop(columns="against").head(3 * own),
+        "pairs": pd.DataFrame(rows, columns=columns),
+        "names": {m: m.upper() for m in "abcef"},
+    }
+    return rules.execute("04-guestbook", "cell-35", "e1f70b93", **names)
+
+
 YES, NO, OPEN = "higher", "lower", "undetermined"
 
 
@@ -477,6 +496,29 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("11-load", waited(OPEN), {"shown for A (2.0": True, "They take": False}),
         ("11-load", waited("alike", OPEN), {"±5 %: A (": True, "for B (": True}),
         ("11-load", waited(YES, late=("c", "b")), {"there: C and B.": True}),
+        ("04-guestbook", guestbook(own=0), {"No model served": True, "It": False}),
+        ("04-guestbook", guestbook(), {"With 20 clients E serves": True, "It": False}),
+        (
+            "04-guestbook",
+            guestbook(NO, YES),
+            {
+                "It does: with 1000 clients, pages": True,
+                "are 2.00 [1.90, 2.10] (A) and 3.0": True,
+                "(B) times those of epoll.": True,
+                "No ": False,
+                "Alike": False,
+            },
+        ),
+        ("04-guestbook", guestbook(NO, level=300), {"does: with 20 clients": True}),
+        (
+            "04-guestbook",
+            guestbook(OPEN, "alike"),
+            {
+                "no model is shown to differ from epoll. Alike within ±5 %: B": True,
+                "No difference is shown for A (2.0": True,
+                "It does": False,
+            },
+        ),
         ("15-winsock", windows(0, 900), {"without any": True, "With 900": True}),
         ("15-winsock", windows(7, 900), {"costs with 7 ": True, "most 3": True}),
         ("15-winsock", windows(7, 900), {"1 of 1 model ": True}),
