@@ -341,13 +341,21 @@ def hosts(*words: list[str]) -> dict[str, Any]:
     return names | {"own": pd.DataFrame(far, columns=list(pair(arm="")))}
 
 
-def explained(told: list[bool], alone: list[bool]) -> dict[str, Any]:
-    hits = dict.fromkeys(["from_models", "from_kinds", "from_loads", "of_kind"], told)
+def explained(
+    told: list[bool],
+    alone: list[bool],
+    *,
+    of_kind: list[bool] | None = None,
+    sampled: int = 1,
+) -> dict[str, Any]:
+    hits = dict.fromkeys(["from_models", "from_kinds", "from_loads"], told)
+    hits["of_kind"] = told if of_kind is None else of_kind
     hits = {
         way: pd.Series(x, dtype=bool) for way, x in (hits | {"foretold": alone}).items()
     }
     most = pd.DataFrame([pair(metric="cpu_share", value=60.0)])
     names = {"hits": hits, "most": most, "baseline": "poll"}  # epoll was sampled
+    names |= {"threads": most, "loop": most.head(sampled)}
     return rules.execute("12-why", "cell-24", **names)
 
 
@@ -454,20 +462,31 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("07-uring", uring("uring"), {"not compared with uring": True}),
         ("12-why", explained([], []), {"Nothing": True, "mean": False}),
         ("12-why", explained([], []), {"epoll spends 60": True}),
+        ("12-why", explained([], []), {"thread per connection spends 60": True}),
+        ("12-why", explained([], [], sampled=0), {"scheduler": False}),
         (
             "12-why",
-            explained([True, False], []),
-            {"in 1 of 2 cells": True, "one by one": False},
+            explained([True, False], [True]),
+            {
+                "no better": True,
+                "in 1 of 2 cells, the mean in 1.": True,
+                "one by": False,
+            },
         ),
         (
             "12-why",
-            explained([True, True], [False]),
-            {"in 0 of 1 cells by costs measured": True, "None": False},
+            explained([True, True], [], of_kind=[True, False]),
+            {"request better than": True, "in 2 of 2 cells, the mean in 1.": True},
+        ),
+        (
+            "12-why",
+            explained([False], [], of_kind=[True]),
+            {"no better": True, "in 0 of 1 cell, the mean in 1.": True},
         ),
         (
             "12-why",
             explained([], [True]),
-            {"in 1 of 1 cells by costs measured": True, "mean": False},
+            {"one by one predict": True, "in 1 of 1 cell.": True, "mean": False},
         ),
         ("08-cores", workers({2: YES, 4: OPEN}), {" serves ": False, "no gain": True}),
         ("08-cores", workers({2: NO, 4: YES}), {" serves ": True, "no gain": False}),
