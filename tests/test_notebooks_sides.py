@@ -145,7 +145,7 @@ def test_a_server_that_serves_fewer_than_ask_is_compared_with_nobody(name, cell,
     if name == "11-load":
         assert trials[load.TIMES].notna().all(axis=1).tolist() == [True, False, True]
     (why,) = said
-    assert "iterative with 50 connections" in why
+    assert "iterative at 50 connections, as it serves its clients one after" in why
 
 
 def test_what_an_overloaded_server_costs_is_no_cost_at_equal_load():

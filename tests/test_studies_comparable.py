@@ -77,17 +77,23 @@ def test_what_does_not_compare_is_told_once_for_each_model_and_reason():
         ("epoll", 1000, None, "s"),
         ("thread", 1000, None, None),
         ("pool", 1000, 8, None),
+        ("prefork", 1000, 8, None),
     )
+    frame.attrs["registry"] = [*REGISTRY, {"name": "prefork", "holds": "workers"}]
     frame.loc[frame["model"] == "pool", "ok"] = False
-    some, alone = sides.left_out(frame, ["connections"], NAMES)
-    assert "one at a time with 50 and 1000 connections" in some
-    assert "thread with 1000 connections" in alone
+    some, few, alone = sides.left_out(frame, ["connections"], NAMES)
+    assert (
+        "one at a time at 50 and 1000 connections, as it serves its clients one after"
+        in some
+    )
+    assert "prefork at 1000 connections, as it serves no more clients" in few
+    assert "thread at 1000 connections, as it was measured alone" in alone
     once = frame[frame["connections"] > 1].assign(connections=1, workers=0)
     once.attrs = frame.attrs
-    assert "with 1 connection." in " ".join(
+    assert " at 1 connection, as" in " ".join(
         sides.left_out(once, ["connections"], NAMES)
     )
     assert sides.comparable(frame, ["connections"]).tolist() == [
         *(True, False, False),
-        *(True, False, False),
+        *(True, False, False, False),
     ]

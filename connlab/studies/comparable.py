@@ -39,13 +39,18 @@ def serves_all(trials: pd.DataFrame) -> pd.Series:
     others waiting, and nobody knows how long: its answers are those of fewer users. A
     model that the run's registry does not have counts as one that serves all.
     """
-    holds = {m["name"]: m.get("holds") for m in trials.attrs.get("registry") or ()}
-    kinds = [holds.get(name) for name in trials["model"]]
-    kinds = pd.Series(kinds, index=trials.index, dtype=object)
+    kinds = _holds(trials)
     served = pd.Series(math.inf, index=trials.index)
     served = served.mask(kinds.eq("one"), 1.0)
     served = served.mask(kinds.eq("workers"), _workers(trials))
     return served >= trials["connections"].astype(float)
+
+
+def _holds(trials: pd.DataFrame) -> pd.Series:
+    """Return what bounds the clients that each trial's model serves, if it is known."""
+    holds = {m["name"]: m.get("holds") for m in trials.attrs.get("registry") or ()}
+    kinds = [holds.get(name) for name in trials["model"]]
+    return pd.Series(kinds, index=trials.index, dtype=object)
 
 
 def _workers(trials: pd.DataFrame) -> pd.Series:
@@ -74,14 +79,17 @@ def left_out(
 ) -> Iterator[str]:
     """Give a sentence for each model of which usable trials do not compare."""
     used, whole = counted(trials), serves_all(trials)
+    holds = _holds(trials)
     reasons = {
-        "fewer clients are served than ask": ~whole,
-        "measured alone where others took turns": whole
+        "it serves its clients one after the other": ~whole & holds.eq("one"),
+        "it serves no more clients at a time than it has workers": ~whole
+        & ~holds.eq("one"),
+        "it was measured alone while others took turns": whole
         & measured_alone(trials, within),
     }
     for why, marked in reasons.items():
         for model, part in trials[used & marked].groupby("model", sort=False):
             levels = listing(map(plain, sorted(set(part["connections"]))))
             noun = "connection" if levels == "1" else "connections"
-            which = f"{names.get(model, model)} with {levels} {noun}"
-            yield f"Left out of comparisons, as {why}: {which}."
+            name = names.get(model, model)
+            yield f"Comparisons leave out {name} at {levels} {noun}, as {why}."
