@@ -229,25 +229,77 @@ def test_a_control_that_is_off_is_named(bounds, said_of, unsaid):
     assert not any(words in text for words in unsaid)
 
 
-KINDS = [([], None), (["same", "weaker"], True), (["same", "reversed"], False)]
+def doubtful(**ways: tuple[int, int, int]) -> dict[str, Any]:
+    """Return what study 09 found of 9 ratios: weaker, reversed, other, by analysis."""
+    rows = [
+        {"way": way, "same": 9 - sum(n), "weaker": n[0], "reversed": n[1]}
+        for way, n in ways.items()
+    ]
+    tally = pd.DataFrame(rows, columns=["way", "same", "weaker", "reversed"])
+    drift = pd.DataFrame(columns=["study", "p", "value", "lo", "hi", "n"])
+    names = {"tally": tally, "again": pd.DataFrame({"kind": ["same"] * len(ways)})}
+    names |= {"examined": 9, "printed": 12, "drift": drift}
+    return names | {"hidden": pd.DataFrame()}
 
 
-@pytest.mark.parametrize(("kinds", "holds"), KINDS)
-@pytest.mark.parametrize("stalls", [0, 1])
-def test_an_answer_counts_what_was_examined(kinds, holds, stalls):
-    row = {"value": 0.5, "lo": 0.4, "hi": 0.6, "n": 5, "level": 0.95, "method": "t"}
-    names = {
-        "again": pd.DataFrame({"kind": kinds}),
-        "drift": pd.DataFrame({"p": [0.01, 0.2, NAN] if kinds else []}),
-        "hidden": pd.DataFrame([row] * stalls),
-        "examined": len(kinds) // 2,
-        "printed": 7,
-        "ways": {"one": 1, "another": 2},
-    }
+STEADY = {"a": (0, 0, 0), "b": (0, 0, 0)}
+OFTEN = "9 of 12 printed ratios could be analysed again."
+
+
+@pytest.mark.parametrize(
+    ("ways", "expected"),
+    [
+        ({}, "This run has no other study that could be analysed again."),
+        (STEADY, f"{OFTEN} No other analysis changes a verdict."),
+        (
+            {"a": (0, 0, 0), "b": (2, 0, 0), "c": (7, 0, 0), "d": (0, 0, 0)},
+            f"{OFTEN} C, 7 of 9 verdicts fall to undetermined; b, 2 do. None is "
+            "reversed. 2 other analyses change no verdict.",
+        ),
+        (
+            {"a": (1, 0, 0), "b": (1, 3, 0), "c": (0, 1, 0), "d": (0, 0, 1)},
+            f"{OFTEN} A, 1 of 9 verdicts falls to undetermined; b, 1 does. B, 3 of 9 "
+            "verdicts turn into the opposite; c, 1 does.",
+        ),
+        (
+            {"a": (0, 0, 2), "b": (0, 0, 0)},
+            f"{OFTEN} None is reversed. 1 other analysis changes no verdict.",
+        ),
+    ],
+)
+def test_an_answer_tells_what_each_other_analysis_changes(ways, expected):
+    assert answered("09-doubts", **doubtful(**ways)) == expected
+
+
+@pytest.mark.parametrize(
+    ("ps", "expected"),
+    [
+        ([], ""),
+        ([0.2], "No drift is shown in the 1 study tested."),
+        ([0.2, NAN], "No drift is shown in the 2 studies tested."),
+        ([0.01, 0.2], "A drift is shown in s0."),
+        ([0.01, 0.02], "A drift is shown in s0 and s1."),
+    ],
+)
+def test_a_drift_that_is_not_shown_is_not_denied(ps, expected):
+    rows = [
+        {"study": f"s{i}", "p": p, "value": -3.0 - i, "lo": -9.0, "hi": 2.0, "n": 9}
+        for i, p in enumerate(ps)
+    ]
+    of = {"level": 0.95, "method": "Theil and Sen"}
+    names = doubtful(**STEADY)
+    names["drift"] = pd.DataFrame(rows, columns=[*names["drift"]]).assign(**of)
     text = answered("09-doubts", **names)
-    assert ("1 of 7" in text, "1 of 3" in text) == (bool(kinds), bool(kinds))
-    assert ("1 is" in text) is (holds is False)
-    assert text.count("[0.40, 0.60]") == stalls
+    assert f"{expected} The largest" in text if ps else "drift" not in text
+    assert (f"(s{len(ps) - 1})" in text) == (len(ps) > 0)
+    assert ("\u2212" in text) == (len(ps) > 0)
+
+
+@pytest.mark.parametrize("stalls", [0, 1])
+def test_a_clock_that_hides_a_stall_is_told_where_one_was_measured(stalls):
+    row = {"value": 0.5, "lo": 0.4, "hi": 0.6, "n": 5, "level": 0.95, "method": "t"}
+    names = doubtful(**STEADY) | {"hidden": pd.DataFrame([row] * stalls)}
+    assert answered("09-doubts", **names).count("[0.40, 0.60]") == stalls
 
 
 def pairs(against: str) -> pd.DataFrame:
