@@ -12,7 +12,6 @@ import pytest
 
 from connlab import notebook
 from connlab.report import Report
-from connlab.studies import hosts as needs
 from connlab.study.interval import Interval
 
 NAN = math.nan
@@ -384,12 +383,19 @@ def uring(baseline: str) -> dict[str, Any]:
     return {"costs": costs, "baseline": baseline}
 
 
-def hosts(*words: list[str]) -> dict[str, Any]:
-    """Return the words of other models, of each in both places."""
-    far = [pair(arm="1 host")] if words else []
-    asked = {"turned": needs.turned, "on_one_machine": lambda *_, **__: False}
-    names = {"needs": SimpleNamespace(**asked), "words": pd.DataFrame(words)}
-    names |= {"there": ["loopback", "1 host"], "first": "loopback"}
+def hosts(*ratios: list[float], stand_in: bool = False, **given: Any) -> dict[str, Any]:
+    """Return the ratios of other models to epoll, of each in both places."""
+    there = given.get("there", ["loopback", "2 hosts"])
+    rows = [
+        pair(arm=arm, model=str(i), value=x, lo=x - 0.02, hi=x + 0.02)
+        for i, of in enumerate(ratios)
+        for arm, x in zip(there, of, strict=False)
+    ]
+    far = [pair(arm=there[-1])] if ratios else []
+    asked = SimpleNamespace(on_one_machine=lambda *_, **__: stand_in)
+    names = {"needs": asked}
+    names["pairs"] = pd.DataFrame(rows, columns=list(pair(arm="", model="")))
+    names |= {"there": there, "first": there[0], "names": {"0": "poll", "1": "thread"}}
     return names | {"own": pd.DataFrame(far, columns=list(pair(arm="")))}
 
 
@@ -503,14 +509,38 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("13-runtimes", runtimes(YES, YES), {"are shown": True}),
         ("13-runtimes", runtimes(YES, YES), {"With 50 connections": True}),
         ("13-runtimes", runtimes(YES, level=9), {"With 9 connections": True}),
-        ("14-hosts", hosts(), {"not measured": True}),
-        ("14-hosts", hosts([NO, NO], [YES, NO]), {"is shown": True}),
-        ("14-hosts", hosts([NO, YES], [YES, NO]), {"are shown": True}),
-        ("14-hosts", hosts([NO, OPEN], [YES, NO]), {"1 of": True}),
-        ("14-hosts", hosts([NO, OPEN], [NO, NO]), {"None of 2": True}),
-        ("14-hosts", hosts([NO, OPEN]), {"0 is not shown": True, "None": False}),
-        ("14-hosts", hosts([NO, YES]), {"0 is shown": True, " of 1": False}),
-        ("14-hosts", hosts([NO], [YES]), {"place and dearer": False}),
+        ("14-hosts", hosts(), {"not measured": True, "epoll": False}),
+        ("14-hosts", hosts([1.0, 1.0]), {"on 2 hosts": True, "over loopback.": True}),
+        ("14-hosts", hosts([1.0, 1.0]), {"poll stays within ±5\u202f% of": True}),
+        ("14-hosts", hosts([1.0, 1.0], [0.98, 1.02]), {"poll and thread stay": True}),
+        ("14-hosts", hosts([1.0, 1.2]), {"stay": False, "poll pays 1.00": True}),
+        (
+            "14-hosts",
+            hosts([1.0, 1.0], [1.6, 1.5], stand_in=True),
+            {
+                "clients in 2 network namespaces,": True,
+                " hosts": False,
+                "thread pays 1.60 [1.58, 1.62] times as much as epoll over loopback "
+                "and 1.50 [1.48, 1.52] times in 2 network namespaces.": True,
+                "poll stays": True,
+            },
+        ),
+        (
+            "14-hosts",
+            hosts([1.0, 1.6], there=["1 host", "2 hosts"]),
+            {"costs on 1 host.": True, "as epoll on 1 host and": True},
+        ),
+        # known in one place alone, or without an interval
+        (
+            "14-hosts",
+            hosts([1.6]),
+            {"on 2 hosts": True, "loopback.": True, " poll": False},
+        ),
+        (
+            "14-hosts",
+            hosts([1.6, NAN]),
+            {"on 2 hosts": True, "loopback.": True, " poll": False},
+        ),
         ("07-uring", uring("uring"), {"not compared with uring": True}),
         ("12-why", explained([], []), {"Nothing": True, "mean": False}),
         ("12-why", explained([], []), {"epoll spends 60": True}),
