@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -373,9 +374,22 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     assert (claims["loops-gain-little"] is not None) == known
 
 
-def runtimes(*verdicts: str, level: int = 50) -> dict[str, Any]:
-    rows = [pair(v, model=str(i), connections=level) for i, v in enumerate(verdicts)]
-    return {"own": pd.DataFrame(rows), "at": 50, "names": {"0": "a", "1": "b"}}
+def runtimes(
+    *verdicts: str, level: int = 50, large: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return ratios of runtimes, and those that spend much between their turns."""
+    rows = [
+        pair(v, model=str(i), connections=level, value=2.0 + i)
+        for i, v in enumerate(verdicts)
+    ]
+    names = {
+        "own": pd.DataFrame(rows),
+        "at": 50,
+        "names": dict(zip("012", "abc", strict=True)),
+    }
+    share = {"value": 40.0, "lo": 30.0, "hi": 50.0}
+    apart = [pair(metric="rest_cpu_share", model=m) | share for m in large]
+    return names | {"large": pd.DataFrame(apart)}
 
 
 def uring(baseline: str) -> dict[str, Any]:
@@ -509,6 +523,16 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("13-runtimes", runtimes(YES, YES), {"are shown": True}),
         ("13-runtimes", runtimes(YES, YES), {"With 50 connections": True}),
         ("13-runtimes", runtimes(YES, level=9), {"With 9 connections": True}),
+        ("13-runtimes", runtimes(YES, YES), {"leaves out": False}),
+        (
+            "13-runtimes",
+            runtimes(YES, YES, YES, large=["1", "2"]),
+            {
+                " The ratio of c leaves out 40\u202f% [30, 50] of its CPU time, ": True,
+                "The ratio of b": False,  # which is not named
+            },
+        ),
+        ("13-runtimes", runtimes(YES, level=9, large=["0"]), {"leaves out": False}),
         ("14-hosts", hosts(), {"not measured": True, "epoll": False}),
         ("14-hosts", hosts([1.0, 1.0]), {"on 2 hosts": True, "over loopback.": True}),
         ("14-hosts", hosts([1.0, 1.0]), {"poll stays within ±5\u202f% of": True}),

@@ -314,10 +314,17 @@ def test_a_cell_that_foretells_itself_does_not_count(cells):
     assert results["claims"]["foretold"]["holds"] is False
 
 
+LARGEST = "With 50 connections, the largest "
+SHARE = f"{LARGEST}share of CPU time that a runtime spends between its turns is "
+SHARES = f"{LARGEST}shares of CPU time that runtimes spend between their turns are "
+
+
 @pytest.mark.parametrize(
     ("shares", "said"),
     [
-        ({"poll": 0.1, "thread": 0.4, "epoll": 0.9}, "(thread)"),
+        ({"poll": 0.1, "thread": 0.4, "epoll": 0.9}, [SHARES, "40", "poll)."]),
+        ({"poll": 0.01, "thread": 0.4, "epoll": 0.9}, [SHARE, "40", "thread)."]),
+        ({"poll": 0.01, "thread": 0.02, "epoll": 0.9}, [SHARE, "2", "thread)."]),
         ({}, None),  # of a run that did not keep it
         (None, None),  # nor knows the column
     ],
@@ -337,7 +344,11 @@ def test_who_spends_most_between_turns_where_that_was_measured(cells, shares, sa
         names={name: name for name in closed["model"]},
     )
     assert len(made["between"]) == len(shares or ())
-    assert [said in finding for finding in results["findings"]] == [True] * bool(said)
+    assert len(results["findings"]) == bool(said)
+    for finding in results["findings"]:
+        start, value, end = said
+        assert finding.startswith(f"{start}{value}\u202f% (")
+        assert finding.endswith(end)
 
 
 def test_trials_that_lost_connections_are_counted_for_each_web_server(cells):
