@@ -688,3 +688,25 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
 def test_an_answer_says_what_is_known_and_no_more(of, names, expected):
     text = answered(of, **names)
     assert {words: words in text for words in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("bounds", "note"),
+    [
+        ([None, None], None),
+        (
+            ["at least", None],
+            "so this ratio of throughput is a bound: A at 1 connection",
+        ),
+        (["at least", "at most"], "so these ratios of throughput are bounds: A at 1 "),
+    ],
+)
+def test_ratios_that_are_bounds_are_named(bounds, note):
+    rows = [pair(model=m, connections=n) for m, n in (("a", 1), ("b", 50))]
+    rates = pd.DataFrame(rows).assign(bound=bounds)
+    figures = Mock(labels=lambda _: {"a": "A", "b": "B"})
+    about = {"rates": rates, "measured": None, "figures": figures}
+    report = said('report.figure("uring-rps-ratios"', **about)
+    told = [call.args[0] for call in report.note.mock_calls]
+    assert [note in text for text in told] == [True] * bool(note)
+    assert all("A at 1 connection (at least 2.00" in text for text in told)

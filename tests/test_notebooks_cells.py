@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from connlab.intervals import intervals
 from connlab.report import Report
 from connlab.studies import load, why
 
@@ -375,3 +376,46 @@ def test_a_study_whose_rate_the_client_sets_is_named_and_not_tested(cells, given
     (table,) = results["tables"]
     assert [row[0] for row in table["rows"]] == ([] if given else ["bulk"])
     assert ["bulk" in note for note in results["notes"]] == ([True] if given else [])
+
+
+@pytest.mark.parametrize(
+    ("crossed", "said"),
+    [
+        ([30.0] * 5, None),
+        ([30.0, np.nan, 30.0, 30.0, 30.0], "in 4 of 5 trials with 1000 connections."),
+        ([np.nan] * 5, "in none of 5 trials with 1000 connections."),
+        ([], None),
+    ],
+)
+def test_places_that_some_trials_do_not_change_have_no_mean(cells, crossed, said):
+    found = pd.DataFrame({"crossing": crossed}).assign(sides="poll and epoll")
+    found = found.assign(block=found.index, repeat=0, ok=True, label=None, reason=None)
+    shares = trials([{"connections": 1000, "active": 1}])
+    _, results = cells(
+        "06-idle",
+        "cell-66",
+        shares=shares,
+        crossings=lambda *_, **__: found,
+        baseline="epoll",
+    )
+    assert [said in note for note in results["notes"]] == [True] * bool(said)
+    assert all("No mean is given" in note for note in results["notes"])
+
+
+def test_a_model_that_did_not_hold_the_idle_ones_has_no_row(cells):
+    every = trials([{"connections": n, "active": 1, "idle": n - 1} for n in (1, 900)])
+    lost = (every["model"] == "poll") & (every["idle"] > 0)
+    every["ok"] = every["ok"] & ~lost
+    memory = dict.fromkeys(
+        ["pss_net_bytes", "pss_per_connection_bytes", "threads_max"], 1.0
+    )
+    every = every.assign(**memory, carried=False, family="readiness")
+    _, results = cells(
+        "06-idle",
+        "cell-21",
+        measured=every,
+        cost=intervals(every, SPENT, ["model", "idle"]),
+        cell=["model", "idle"],
+    )
+    (table,) = results["tables"]
+    assert [row[:2] for row in table["rows"]] == [["epoll", "899"], ["thread", "899"]]
