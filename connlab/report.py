@@ -233,6 +233,18 @@ class Report:
         """Keep what a reader should know of these trials."""
         self._facts.notes.append(text)
 
+    def counts_all(self, *, broke: pd.Series, left_out: pd.Series) -> None:
+        """Say that all trials count: a server broke in some, a check failed in others.
+
+        Parameters
+        ----------
+        broke, left_out : Series of bool
+            By trial. The summary of the study then counts these, in place of trials
+            used and left out.
+        """
+        counts = {"broke": int(broke.sum()), "unsound": int(left_out.sum())}
+        self._facts.trials |= counts
+
     def answer(self, text: str) -> str:
         """Set the answer to the question, one or two sentences."""
         self._facts.answer = text

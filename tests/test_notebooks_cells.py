@@ -248,8 +248,12 @@ def test_what_became_of_servers_after_the_load(cells, recovered, said):
 @pytest.mark.parametrize(
     ("many", "levels", "said"),
     [
-        (1, {30000: False}, ["1 process "]),
-        (4, {1: True, 2: True, 3: False, 5: False}, ["1 and 2", "3 or 5"]),
+        (1, {30000: False}, ["with 1 server process."]),
+        (
+            4,
+            {1: True, 2: True, 3: False, 5: False},
+            ["1 and 2", "3 or 5", "with 4 server processes that share one port."],
+        ),
         (4, {1: False, 2: False}, ["1 or 2"]),
     ],
 )
@@ -265,6 +269,51 @@ def test_what_several_processes_carried(cells, many, levels, said):
     )
     (finding,) = results["findings"]
     assert all(words in finding for words in said)
+
+
+@pytest.mark.parametrize(
+    ("whole", "most"),
+    [
+        ({10: True, 20: True}, [20]),
+        ({10: True, 20: False, 30: True}, [10]),  # none above a level that broke
+        ({10: False, 20: True}, []),
+    ],
+)
+def test_the_most_that_several_processes_carried_is_a_number(
+    cells, tmp_path, whole, most
+):
+    rows = [("epoll", 4, n, held) for n, held in whole.items()]
+    names = ["model", "processes", "connections", "whole"]
+    frame = pd.DataFrame(rows, columns=names).astype({"connections": "Int64"})
+    cells(
+        "02-breaking-points",
+        "cell-19",
+        measured=frame,
+        bp=SimpleNamespace(carried=lambda frame: frame["whole"]),
+        names={"epoll": "epoll"},
+    )
+    path = tmp_path / "r/made/cells.csv"
+    assert path.exists() == (len(most) > 0)
+    for value in most:
+        assert pd.read_csv(path)["value"].tolist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("broke", "predicted", "said"),
+    [
+        (9, 12, "A broke at 9 connections, below the predicted 12 (full)."),
+        (90, 120, "A broke between 8 and 90 connections, below the predicted 120 "),
+        (9, 4, "A broke at 9 connections, above the predicted 4 (full)."),
+    ],
+)
+def test_a_model_that_broke_elsewhere_is_told_with_its_place(
+    cells, broke, predicted, said
+):
+    found = pd.DataFrame({"name": ["A"], "broke": broke, "predicted": predicted})
+    found = found.assign(carried=8.0, agrees=False, symptom="full")
+    _, results = cells("02-breaking-points", "cell-14", found=found)
+    (finding,) = results["findings"]
+    assert finding.startswith(said)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """The appendix: why trials were left out."""
 
+from types import SimpleNamespace
+
 import publish_made as made
 import pytest
 
@@ -64,3 +66,26 @@ def test_the_sources_are_those_of_a_commit_or_of_no_repository(tmp_path, git, sa
     made.edit(tmp_path / made.RUN / "manifest.json", git=git)
     run = results.load_run(made.RUN, root=tmp_path)
     assert provenance.variables(run, renderer="none")["sources"] == said
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ({}, ""),
+        ({"used": 3, "total": 4, "excluded": 1}, "3 of 4 trials are used, 1 excluded."),
+        ({"broke": 0, "unsound": 0}, "4 trials; in none of them a server broke."),
+        (
+            {"broke": 2, "unsound": 1},
+            "4 trials; in 2 of them a server broke and 1 other failed a check.",
+        ),
+        (
+            {"broke": 1, "unsound": 2},
+            "4 trials; in 1 of them a server broke and 2 others failed a check.",
+        ),
+    ],
+)
+def test_a_study_of_what_fails_counts_what_broke(counts, text):
+    used = (
+        {"total": 4, "used": 1, "failed": 0, "excluded": 3} if "broke" in counts else {}
+    )
+    assert provenance.trials(SimpleNamespace(trials=used | counts)) == text

@@ -209,6 +209,31 @@ def test_models_that_broke_alike_are_told_together(count):
     assert (f"{count - 1} other" in sentence) == (count > 3)
 
 
+@pytest.mark.parametrize(
+    ("carried", "broke", "where"),
+    [
+        (7, 9, "at 9"),
+        (7, 100, "between 7 and 100"),
+        (1, 2, "at 2"),  # the next number
+        (1, 3, "between 1 and 3"),
+        (0, 1, "at 1"),
+        (math.nan, 20, "at 20"),
+        (10_000, 20_000, "between 10000 and 20000"),
+    ],
+)
+def test_a_wide_step_is_told_with_both_ends(carried, broke, where):
+    assert bp.place(carried, broke) == where
+
+
+def test_models_that_broke_far_apart_are_told_one_by_one():
+    rows = [("a", 7, 9), ("b", 8, 10), ("c", 7, 100), ("d", 900, 1000)]
+    atlas = models(*((name, low, high, "full", None) for name, low, high in rows))
+    (sentence,) = bp.where_broke(atlas)
+    assert sentence == (
+        "a and b broke at 9 to 10, c between 7 and 100 and d at 1000 connections (full)"
+    )
+
+
 def test_one_connection_is_not_said_in_the_plural():
     (sentence,) = bp.where_broke(models(("m", None, 1, "waits", None)))
     assert "1 connection (" in sentence

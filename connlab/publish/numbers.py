@@ -35,7 +35,12 @@ def of_run(run: Run) -> Rows:
 
 
 def hover(n: int, level: float | None, method: str) -> str:
-    """Return n of a number, the level of its interval if any, and the method."""
+    """Return n of a number, the level of its interval if any, and the method.
+
+    A number that is exact, such as a count, has neither.
+    """
+    if method == "exact":
+        return method
     interval = [] if level is None else [f"{100 * level:g} % interval"]
     # n counts trials, rounds or made-up sweeps
     return ", ".join([f"n = {int(n)}", *interval, method])

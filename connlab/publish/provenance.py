@@ -19,6 +19,7 @@ from connlab.publish import fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run, Study
 from connlab.publish.sources import look_up
+from connlab.study.formatting import counted
 from connlab.study.metrics import metric
 from connlab.study.results import FILE, Results, commit_of, machine_of
 
@@ -100,6 +101,11 @@ def trials(results: Results) -> str:
     counts = results.trials
     if not counts:
         return ""
+    total = counted(counts.get("total", 0), "trial")
+    if "broke" in counts:  # a trial that fails is what the study looks for
+        broke, n = counts["broke"] or "none", counts["unsound"]
+        others = f" and {n} other{'s' * (n > 1)} failed a check" if n else ""
+        return f"{total}; in {broke} of them a server broke{others}."
     used = f"{counts.get('used', 0)} of {counts.get('total', 0)} trials are used"
     lost = [f"{counts[n]} {n}" for n in ("failed", "excluded") if counts.get(n)]
     return ", ".join([used, *lost]) + "."

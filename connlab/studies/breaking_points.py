@@ -228,11 +228,17 @@ def _client_symptom(broken: pd.DataFrame) -> str:
 # ---- in words ------------------------------------------------------------------------
 
 _NAMED_MAX = 3
-"""Of more models with one symptom only the first is named."""
+"""Of more models that broke alike only the first is named."""
+
+APART = 2.0
+"""Levels are far from each other from this ratio on."""
 
 
 def where_broke(atlas: pd.DataFrame) -> list[str]:
     """Return a clause for each symptom: models, connections; lowest first.
+
+    Models that broke far from each other, or between levels that are far apart, are
+    told one by one.
 
     Parameters
     ----------
@@ -242,12 +248,46 @@ def where_broke(atlas: pd.DataFrame) -> list[str]:
     broke = atlas.dropna(subset=["broke"]).sort_values("broke", kind="stable")
     clauses = []
     for symptom, models in broke.groupby("symptom", sort=False):
-        names, levels = list(models["name"]), models["broke"]
-        who = listing(names)
-        if len(names) > _NAMED_MAX:
-            who = f"{names[0]} and {counted(len(names) - 1, 'other model')}"
-        reached = span(plain(levels.min()), plain(levels.max()))
-        noun = "connection" if reached == "1" else "connections"
+        told = [(_who(names), where) for names, where in _together(models)]
+        who, where = told[0]
+        parts = [f"{who} broke {where}", *(f"{who} {where}" for who, where in told[1:])]
+        noun = "connection" if parts[-1].endswith(" at 1") else "connections"
         why = f" ({symptom})" if symptom else ""
-        clauses.append(f"{who} broke at {reached} {noun}{why}")
+        clauses.append(f"{listing(parts)} {noun}{why}")
     return clauses
+
+
+def place(carried: float, broke: float) -> str:
+    """Return ``at 9`` connections, or ``between 7 and 100`` where these are far apart.
+
+    A model that broke at the next number of connections broke there.
+    """
+    if carried >= 1 and broke > carried + 1 and broke >= APART * carried:
+        return f"between {plain(carried)} and {plain(broke)}"
+    return f"at {plain(broke)}"
+
+
+def _together(models: pd.DataFrame) -> list[tuple[list[str], str]]:
+    """Return names of models that broke alike, and where; in the order given."""
+    groups: list[tuple[list[str], str, list[float]]] = []
+    for row in models.itertuples():
+        where = place(row.carried, row.broke)
+        for names, known, levels in groups:
+            both_at = where.startswith("at ") and known.startswith("at ")
+            if where == known or (both_at and row.broke < APART * levels[0]):
+                names.append(row.name)
+                levels.append(row.broke)
+                break
+        else:
+            groups.append(([row.name], where, [row.broke]))
+    spans = [span(plain(min(levels)), plain(max(levels))) for *_, levels in groups]
+    return [
+        (names, f"at {reached}" if where.startswith("at ") else where)
+        for (names, where, _), reached in zip(groups, spans, strict=True)
+    ]
+
+
+def _who(names: list[str]) -> str:
+    if len(names) > _NAMED_MAX:
+        return f"{names[0]} and {counted(len(names) - 1, 'other model')}"
+    return listing(names)
