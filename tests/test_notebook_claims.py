@@ -58,9 +58,11 @@ def delayed(lo: float, hi: float, verdict: str = "lower") -> dict[str, Any]:
     return {"sixteen": sixteen, "spans": {"small": (2, 1), "large": (10.5, 9.5)}}
 
 
-def best_pool(compared: bool | None, lo: float | None = None) -> dict[str, Any]:
+def best_pool(
+    compared: bool | None, lo: float | None = None, gap: tuple[int, int] | None = None
+) -> dict[str, Any]:
     reached = Interval(1.0, lo, 1.0, 5, 0.95, "t")
-    best = SimpleNamespace(reached=reached, compared=compared)
+    best = SimpleNamespace(reached=reached, compared=compared, gap=gap)
     return {"best": None if compared is None else best}
 
 
@@ -129,6 +131,7 @@ def threads(*counts: int | None) -> dict[str, Any]:
         ("best-pool-near", best_pool(True, 0.7), None),
         ("best-pool-near", best_pool(False, 1.0), None),  # with itself
         ("best-pool-near", best_pool(None), None),
+        ("best-pool-near", best_pool(True, 0.9, (64, 128)), None),
         ("computing-fills-cores", computing(0.97, 0.99), True),
         ("computing-fills-cores", computing(0.99, 1.01), None),
         ("computing-fills-cores", computing(1.013, 1.018), False),

@@ -15,7 +15,10 @@ WAIT_S, COMPUTE_S = 2e-3, 20e-6
 HOLDS, _, NOT, OPEN = finding.VERDICTS
 
 
-def steady(sizes=(1, 4, 16, 64, 128, 256), *, slowed=None, cost=1.0, blocks=5):
+COARSE = (1, 4, 16, 64, 128, 256)  # 101 lies between two of these
+
+
+def steady(sizes=(1, 4, 16, 64, 101, 200), *, slowed=None, cost=1.0, blocks=5):
     """Return trials of pools on one core: 101 workers keep it busy if cost is 1."""
     dice, rows = np.random.default_rng(1), []
     for block in range(blocks):
@@ -41,7 +44,7 @@ def steady(sizes=(1, 4, 16, 64, 128, 256), *, slowed=None, cost=1.0, blocks=5):
 def bound_at(workers: int) -> pd.DataFrame:
     """Return trials of pools, of which the client bounds one size."""
     labels = {True: "client-bound", False: "unsaturated"}
-    frame = steady(slowed={256: 1.01})
+    frame = steady(slowed={200: 1.01})
     return frame.assign(label=frame["workers"].eq(workers).map(labels))
 
 
@@ -59,8 +62,9 @@ def test_cores_times_one_plus_wait_over_compute():
 def test_the_predicted_size_is_put_beside_the_best():
     knee = pools.knee(steady())
     assert knee.predicted.value == pytest.approx(101, rel=0.01)
-    assert (knee.nearest, knee.near, knee.half) == (128, True, 16)
-    assert (knee.enough, knee.largest, knee.ends) == (128, 256, True)
+    assert (knee.nearest, knee.near, knee.half) == (101, True, 16)
+    assert (knee.enough, knee.largest, knee.ends) == (101, 200, True)
+    assert knee.gap is None
     assert knee.reached.value == pytest.approx(1, rel=0.02)
     assert knee.halved.value == pytest.approx(16 / 101, rel=0.02)
     assert knee.reached.n == 5
@@ -75,23 +79,31 @@ def test_too_few_sizes_or_blocks_predict_nothing():
     ("trials", "verdict", "effect"),
     [
         (steady(), HOLDS, 1.0),
-        (steady(cost=4.0), NOT, 16 / 101),  # 26 predicted, 16 measured
-        (steady(cost=0.2), NOT, 1.0),  # 501 predicted, 128 serve as much
-        (steady(slowed={128: 0.84}), NOT, 0.84),
-        (steady(slowed={128: 0.95}), OPEN, 0.95),  # about as much, or less
+        # 26 predicted: measured, and far too few
+        (steady((1, 4, 16, 26, 64, 101, 200), cost=4.0), NOT, 26 / 101),
+        (steady(COARSE, cost=0.2), NOT, 1.0),  # 501 predicted, 128 serve as much
+        (steady(slowed={101: 0.84}), NOT, 0.84),
+        (steady(slowed={101: 0.95}), OPEN, 0.95),  # about as much, or less
         (steady(blocks=3), OPEN, 1.0),
         (steady((1, 4)), OPEN, None),
         (steady((1, 4, 16)), OPEN, None),  # still growing
         (steady(cost=0.1), OPEN, None),  # 1001: none of about that
-        (steady((1, 64, 128), slowed={128: 1.1}), OPEN, 1.0),
+        (steady((1, 64, 101), slowed={101: 1.1}), OPEN, 1.0),
         # the best pool equals itself: none of half, or of twice, its size beside it
-        (steady((1, 16, 128, 256), slowed={128: 1.1}), OPEN, 1.0),
-        (steady((1, 64, 128, 512), slowed={128: 1.1}), OPEN, 1.0),
-        (steady((1, 64, 128, 256), slowed={128: 1.1}), HOLDS, 1.0),
+        (steady((1, 16, 101, 200), slowed={101: 1.1}), OPEN, 1.0),
+        (steady((1, 64, 101, 512), slowed={101: 1.1}), OPEN, 1.0),
+        (steady((1, 64, 101, 200), slowed={101: 1.1}), HOLDS, 1.0),
+        # the predicted size lies between two: the one above it may well be the best,
+        # and the one below it serves less in any world
+        (steady(COARSE), OPEN, 1.0),
+        (steady(COARSE, slowed={128: 0.84}), OPEN, 0.84),
+        (steady((1, 4, 16, 64, 200)), OPEN, 64 / 101),
+        (steady((1, 4, 16, 64, 200), slowed={64: 0.7}), OPEN, 0.7 * 64 / 101),
+        (steady(cost=4.0), OPEN, 16 / 101),
         (steady().assign(model="thread"), OPEN, None),  # no pool at all
         (bound_at(16), HOLDS, 1.0),
-        (bound_at(128), OPEN, None),
-        (bound_at(256), OPEN, None),
+        (bound_at(101), OPEN, None),
+        (bound_at(200), OPEN, None),
     ],
 )
 def test_the_rule_of_the_best_pool(trials, verdict, effect):
@@ -99,6 +111,23 @@ def test_the_rule_of_the_best_pool(trials, verdict, effect):
     assert judged.verdict == verdict
     if effect is not None:
         assert judged.effect.value == pytest.approx(effect, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gap"),
+    [
+        ((1, 4, 64, 97, 200), None),  # nearly as large
+        ((1, 4, 64, 105, 200), None),
+        ((1, 4, 64, 94, 200), (94, 200)),
+        ((1, 4, 64, 109, 200), (64, 109)),
+        ((1, 4, 64), None),  # none larger was measured: see `near`, `ends`
+    ],
+)
+def test_a_size_that_was_not_measured_lies_between_two_that_were(sizes, gap):
+    assert pools.knee(steady(sizes)).gap == gap
+    judged = apply(steady(sizes), {"rule": "best_pool", "arm": {"model": "pool"}})
+    told = gap and "101 predicted, which lies between the sizes measured, {} and {}"
+    assert (told.format(*gap) in judged.why) if gap else "between" not in judged.why
 
 
 # ---- M/M/c with a finite population --------------------------------------------

@@ -80,7 +80,9 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     The prediction is made from small pools, whose workers are nearly all busy. It
     holds when the measured size nearest to it is shown to serve nearly as much as the
     best one, and half of it is not; larger pools than that have to be measured,
-    unless it serves less than another even so. The effect is the throughput of that
+    unless it serves less than another even so. A predicted size that lies between two
+    measured ones, both of them clearly smaller or larger, has not been measured, and no
+    verdict follows. The effect is the throughput of that
     size over that of the best; that of the half, where the half refutes the claim.
     Where the nearest size is the best itself, sizes beside it have to be measured, too.
     Where the client was the bottleneck of either size, the ratio shows the client.
@@ -93,6 +95,12 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
     if not knee.near:
         other = "no pool of about that size was measured"
         raise Untestable(f"{predicted}; {other if knee.ends else growing}")
+    if knee.gap is not None:
+        low, high = knee.gap
+        raise Untestable(
+            f"{predicted}, which lies between the sizes measured, {low} and {high}",
+            knee.reached if knee.reached.determined else None,
+        )
     best = "" if knee.nearest == knee.best else f"against {knee.best}, "
     why = f"{predicted}; {knee.nearest} workers, {best}the best pool"
     ratio = knee.reached

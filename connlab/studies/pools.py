@@ -73,6 +73,20 @@ class Knee:
         return 1 / ABOUT <= self.nearest / self.predicted.value <= ABOUT
 
     @property
+    def gap(self) -> tuple[int, int] | None:
+        """The measured sizes around the predicted one, where none is as large as that.
+
+        A pool keeps no more than its own size busy. So one that is smaller than
+        predicted by more than a pool may lack to be large enough serves less whatever
+        the truth, and one that is larger by as much may serve more.
+        """
+        if NEARLY <= self.nearest / self.predicted.value <= 1 / NEARLY:
+            return None
+        smaller = [n for n in self.sizes if n < self.predicted.value]
+        larger = [n for n in self.sizes if n > self.predicted.value]
+        return (max(smaller), min(larger)) if smaller and larger else None
+
+    @property
     def compared(self) -> bool:
         """Whether `reached` tells anything of the size `nearest`.
 
