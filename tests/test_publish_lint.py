@@ -51,6 +51,8 @@ def test_a_typed_measurement_is_found(typed):
         "```sh\nsleep 10 s\n```",
         "Every number has a [95 %]{.constant} interval.",
         'They print [9.416 ms]{.published table="table"}.',
+        'They print [9.4 ms]{.published table="table" full="9.416"}.',
+        'So [106 times]{.published table="table" full="1000 / 9.416"}.',
         "As shown before [@gutica, 12 s; see p. 3].",
         "The rule $t < 5 \\, s$ is fixed.",
         "Study 1 has 5 blocks of 1000 connections.",
@@ -70,6 +72,11 @@ def test_what_was_not_measured_is_left_alone(clean):
         ('[9.417 ms]{.published table="table"}', ("9.417", "table.csv")),
         ('[9 ms]{.published table="other"}', ("9 ms", "no such table")),
         ("[9 ms]{.published}", ("9 ms", "no such table")),
+        ('[9.5 ms]{.published table="table" full="9.416"}', ("9.5", "rounded")),
+        ('[9 ms]{.published table="table" full="9.416"}', ("9 ms", "rounded")),
+        ('[9.417 ms]{.published table="table" full="9.417"}', ("9.417", "table.csv")),
+        ('[9.4 ms]{.published table="table" full="9.416 + 9.416"}', ("9.4", "rounded")),
+        ('[2.7]{.published table="table" full="9.416 / 3.5"}', ("3.5", "table.csv")),
     ],
 )
 def test_a_published_number_must_be_in_a_table(span, facts):

@@ -8,7 +8,9 @@ escapes are documented in ``paper/README.md``:
     a constant of the design: it was chosen, not measured;
 ``[9.416 ms]{.published table="gutica-response-time"}``
     a number that somebody else published; the lint looks it up in the table
-    ``paper/published/TABLE.csv`` and complains when it is not there.
+    ``paper/published/TABLE.csv`` and complains when it is not there. With
+    ``full="9.416260757"`` it is that number, rounded; or, with ``full="A * B / C"``,
+    what follows from several numbers of the table.
 
 Sections that show a study are also searched for comparing words ("faster"): those may
 stand in a ``.claim`` only, which the study's notebook checks. Options of programs
@@ -51,6 +53,8 @@ _CLAIM = re.compile(
 )
 """A sentence that a run may contradict; numbers stand in it as spans."""
 _SOURCE = re.compile(r'table="([^"]*)"')
+_FULL = re.compile(r'full="([^"]*)"')
+_DECIMALS = re.compile(r"\d+(?:\.(\d+))?")
 _BLANKED = (
     re.compile(r"\A---\n.*?\n---\n", re.DOTALL),
     re.compile(r"<!--.*?-->", re.DOTALL),
@@ -166,9 +170,26 @@ def _unpublished(
     if numbers is None:
         yield f"published {text!r}: there is no such table ({name})"
         return
-    for number in published.quoted(text):
+    full = _FULL.search(attributes)
+    if full and not _is_rounded(text, full[1]):
+        yield f"published {text!r}: that is not {full[1]}, rounded"
+    for number in published.quoted(full[1] if full else text):
         if number not in numbers:
             yield f"published {text!r}: {number} is not in {name}.csv"
+
+
+def _is_rounded(text: str, full: str) -> bool:
+    """Whether a text has one number, of two digits, that others give by * and /."""
+    numbers = published.quoted(text)
+    digits = numbers[0].replace(".", "").lstrip("0") if len(numbers) == 1 else ""
+    if len(digits) < 2 or not re.fullmatch(r"[\d.]+(?: [*/] [\d.]+)*", full):
+        return False
+    first, *rest = re.split(r" ([*/]) ", full)
+    value = float(first)
+    for sign, factor in zip(rest[::2], rest[1::2], strict=True):
+        value = value * float(factor) if sign == "*" else value / float(factor)
+    decimals = len((_DECIMALS.fullmatch(numbers[0]) or ["", ""])[1] or "")
+    return f"{value:.{decimals}f}" == numbers[0]
 
 
 def _blank(match: re.Match) -> str:
