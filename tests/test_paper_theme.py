@@ -106,14 +106,17 @@ def test_cells_of_cards_name_their_columns_and_stay_cells(filtered):
     assert "cards" not in filtered(text, "typst")
 
 
-def test_a_number_and_its_unit_stand_on_one_line_of_the_page(filtered):
+def test_a_number_and_its_unit_stand_on_one_line(filtered):
     text = "At 70 % of ±5\n%, in [1 to 3 s]{.x} (4 µs); 3 servers, a % b\n"
     html = filtered(text, "html")
     for kept in ("70\xa0%", "±5\xa0%,", "3\xa0s<", "4\xa0µs)"):
         assert kept in html
     assert html.count("\xa0") == 4
-    assert "70 %" in filtered(text, "typst").replace("\\", "")
-    assert "\xa0" not in filtered("| a |\n|---|\n| 70 % |\n", "html")
+    assert "70~%" in filtered(text, "typst").replace("\\", "")
+    for form in ("html", "typst"):
+        in_a_table = filtered("| a |\n|---|\n| 70 % |\n", form)
+        assert "\xa0" not in in_a_table
+        assert "~" not in in_a_table
 
 
 def test_a_table_scrolls_in_a_box_that_a_keyboard_reaches(filtered):
@@ -469,7 +472,7 @@ def test_references_in_a_row_are_named_once(tmp_path):
     theirs = "It pays 4 [3, 5] times."
     for count, several in ((2, "Both"), (3, "These three"), (7, "All these")):
         shown = sentence(" ".join([CLAIMED] * count), tmp_path, **facts)
-        named = f"({several} sentences: reference on A; this run {OPEN}.)"
+        named = f"({several} sentences: from the A run; this run {OPEN}.)"
         assert shown == " ".join([*[theirs] * count, named])
 
 
@@ -483,7 +486,7 @@ def test_sentences_with_unlike_remarks_keep_them(tmp_path):
 def test_a_reference_that_contradicts_the_one_that_is_printed_is_named(tmp_path):
     references = [reference("A", "no"), reference("B", "yes"), reference("C", "no")]
     shown = sentence(CLAIMED, tmp_path, claims={"s/c": "open"}, references=references)
-    assert shown.startswith("It pays 4 [3, 5] times. (Reference on B; ")
+    assert shown.startswith("It pays 4 [3, 5] times. (From the B run; ")
     assert shown.endswith(" on A and C.)")
 
 
@@ -497,7 +500,7 @@ def test_a_sentence_of_a_study_that_was_measured_again_since_is_stale(tmp_path):
     "source", [{"borrowed": {"a/b.svg": "AMD EPYC"}}, {"stale": ["a/b.svg"]}]
 )
 def test_a_picture_of_other_trials_says_so_first(source, tmp_path):
-    first = "Reference on AMD EPYC; not measured here." if "borrowed" in source else ""
+    first = "From the AMD EPYC run; not measured here." if "borrowed" in source else ""
     shown = sentence(PICTURE, tmp_path, **source)
     assert f"{first or 'Stale.'} A caption." in shown
     assert sentence(PICTURE, tmp_path) == "[A caption.]"
@@ -506,7 +509,7 @@ def test_a_picture_of_other_trials_says_so_first(source, tmp_path):
 def test_a_table_of_a_reference_names_it_first(tmp_path):
     made_there = TABLE.replace("| a |", '| []{.source of="AMD EPYC"}a |')
     shown = sentence(made_there, tmp_path)
-    assert "Reference on AMD EPYC; not measured here. Made-up tails." in shown
+    assert "From the AMD EPYC run; not measured here. Made-up tails." in shown
     assert "Reference" not in sentence(TABLE, tmp_path)
 
 
@@ -521,8 +524,8 @@ def test_where_a_run_cannot_tell_the_first_reference_that_can_is_printed(
     facts = {"numbers": numbers, "claims": {"s/c": "open"}, "references": references}
     shown = sentence(CLAIMED, tmp_path, **facts)
     assert shown.startswith("It pays 4 [3, 5] times. (")
-    assert shown.endswith(f" on B; {reason}.)")
+    assert shown.endswith(f" the B run; {reason}.)")
     inside = f'One[; it pays {NUMBER} times]{{otherwise=""}}.'
     shown = sentence(inside, tmp_path, numbers=UNSURE, references=references)
     assert shown.startswith("One; it pays 4 [3, 5] times (")
-    assert shown.endswith(f" on A; this run {OPEN}).")
+    assert shown.endswith(f" the A run; this run {OPEN}).")

@@ -32,6 +32,8 @@ PICTURE = re.compile(
 CAPTION = re.compile(r"^: [^{}]*(?:\{[^{}#]*\}[^{}]*)*\{#(tbl-[\w-]+)", re.MULTILINE)
 _SPAN = re.compile(r"\[([^\[\]]*)\](?:\{[^{}]*\})?")
 _LABEL = re.compile(r"(?:\A|\{)#((?:fig|tbl)-[\w-]+)")
+_ABOUT_THE_TEXT = ("brief", "unit")
+"""Attributes of a number that are no levels."""
 _ATTRIBUTE = re.compile(r"([\w-]+)=\"([^\"]*)\"")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
@@ -97,7 +99,8 @@ def address(attributes: str) -> str:
     """Return the address of a number from the attributes of its span."""
     levels = dict(_ATTRIBUTE.findall(attributes))
     of = levels.pop("of", "")
-    levels.pop("brief", None)
+    for name in _ABOUT_THE_TEXT:
+        levels.pop(name, None)
     return " ".join([of, *sorted(f"{k}={v}" for k, v in levels.items())])
 
 

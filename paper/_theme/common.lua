@@ -144,22 +144,37 @@ end
 -- ---- units ---------------------------------------------------------------------------
 
 local units = {}
-for unit in ("% s ms µs ns bytes KiB MiB GiB"):gmatch("%S+") do
+for unit in ("% s ms µs ns bytes KiB MiB GiB thousand million"):gmatch("%S+") do
   units[unit] = true
 end
 
--- On a phone many a line would end between a number and its unit. In a table it may:
--- columns stay narrow.
+-- No line ends between a number and its unit. In a table it may: columns stay narrow.
 local function leave(element)
   return element, false
 end
 
+local function is_unit(word)
+  return units[word:match("^(.-)[%.,;:%)%]]*$")]
+end
+
+-- A number of a run is one string, with its spaces.
+local function keep_within(inline)
+  if inline.t == "Str" and inline.text:find(" ", 1, true) then
+    inline.text = inline.text:gsub("(%d) (%S+)", function(digit, word)
+      return is_unit(word) and digit .. "\u{a0}" .. word or nil
+    end)
+  end
+end
+
 local function keep_units(inlines)
+  for _, inline in ipairs(inlines) do
+    keep_within(inline)
+  end
   for i = 2, #inlines - 1 do
     local number, space, unit = inlines[i - 1], inlines[i], inlines[i + 1]
     local blank = space.t == "Space" or space.t == "SoftBreak"
     local of_number = blank and number.t == "Str" and number.text:match("%d$")
-    if of_number and unit.t == "Str" and units[unit.text:match("^(.-)[%.,;:%)%]]*$")] then
+    if of_number and unit.t == "Str" and is_unit(unit.text) then
       inlines[i] = pandoc.Str("\u{a0}")
     end
   end
@@ -257,5 +272,5 @@ end
 
 return {
   { Div = set_div, Image = set_image, Table = set_table, RawBlock = set_raw },
-  { traverse = "topdown", Table = leave, Inlines = html and keep_units or nil },
+  { traverse = "topdown", Table = leave, Inlines = keep_units },
 }

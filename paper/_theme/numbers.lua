@@ -1,7 +1,8 @@
 -- numbers.lua: numbers and claims of a run, wherever the text names them.
 --
 --     []{.number of="STUDY/METRIC" model="epoll" connections="50"}
---         -> 9.2 ms [9.0, 9.4]     with against="…" a ratio; .short without bounds
+--         -> 9.2 ms [9.0, 9.4]     with against="…" a ratio; .short without bounds;
+--                                  unit="pages/s" in place of requests/s
 --     [A thread … more than epoll: []{.number …} times.]{.claim of="STUDY/NAME"}
 --         -> the sentence; where this run contradicts it, that it does
 --     [… []{.number …} …]{.claim of="STUDY/NAME" when="open"}
@@ -47,7 +48,7 @@ for _, name in ipairs(known.stale) do
   stale[name] = true
 end
 
-local reserved = { of = true, title = true, otherwise = true, brief = true }
+local reserved = { of = true, title = true, otherwise = true, brief = true, unit = true }
 
 local function address(span)
   local levels = {}
@@ -73,6 +74,9 @@ local function set_number(span, numbers)
     return missing("this run has no " .. name)
   end
   local text = span.classes:includes("short") and number.short or number.text
+  if span.attributes.unit then
+    text = text:gsub("requests/s", span.attributes.unit)
+  end
   local attr = pandoc.Attr("", { "num" }, { { "title", number.title } })
   return pandoc.Span({ pandoc.Str(text) }, attr)
 end
@@ -161,8 +165,8 @@ local function elsewhere(span, spans, why)
     if sure and (not claim or run.claims[claim] == "yes") then
       local content = with_numbers(span, run.numbers)
       local ends = pandoc.utils.stringify(content):match("[.:]$")
-      local text = ends and "(Reference on " .. run.name .. "; " .. why .. ".)"
-        or "(reference on " .. run.name .. "; " .. why .. ")"
+      local text = ends and "(From the " .. run.name .. " run; " .. why .. ".)"
+        or "(from the " .. run.name .. " run; " .. why .. ")"
       return remark(content, text, "elsewhere")
     end
   end
@@ -356,7 +360,7 @@ local function put_first(content, text)
 end
 
 local function of_reference(name)
-  return "Reference on " .. name .. "; not measured here."
+  return "From the " .. name .. " run; not measured here."
 end
 
 local function warning_of(src)
