@@ -17,7 +17,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -563,8 +563,10 @@ class _Sweep:
         return {
             "reason": report.stopped_because,
             "complete": report.complete,
+            "rule": asdict(self.plan.rule),
             "seconds": report.seconds,
             "window_share": report.window_share,
+            "met": all(width.met for width in widths),
             "widths": [
                 {
                     "factors": self.plan.levels(width.cell),

@@ -76,10 +76,10 @@ def prepare(
     for study, results in run.evaluated:
         variables[key(study.name)] = study_variables(results, registry)
         write_study(study, results, registry, paper)
-    variables["run"] = provenance.run_variables(run)
+    variables["run"] = provenance.run_variables(run, others)
     variables["provenance"] = provenance.variables(run, renderer=renderer)
     shown = sources.identifiers(paper, sources.INDEX)
-    reference.write(run, others.values(), paper)
+    reference.write(run, others, paper)
     guide.write(run, others, paper)
     write_ledger(run, others, paper, shown=shown)
     provenance.write(run, paper, shown=shown)

@@ -15,7 +15,7 @@ import yaml
 
 import connlab
 from connlab import schema
-from connlab.publish import fragments
+from connlab.publish import endings, fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run, Study
 from connlab.publish.sources import look_up
@@ -62,17 +62,26 @@ def _days(run: Run) -> list[str]:
     return days or [str(run.manifest.get("made_at", ""))[:10]]
 
 
-def run_variables(run: Run) -> dict[str, Any]:
+def run_variables(run: Run, others: Mapping[str, Run]) -> dict[str, Any]:
+    """Return what the sources say of a run; `others` are its references by label."""
     counts = [results.trials for _, results in run.evaluated]
     return {
         "name": f"`{run.name}`",
         "date": date(run),
         "machine": machine(run),
+        "others": _beside(len(others)),
         "trials": {
             name: str(sum(count.get(name, 0) for count in counts))
             for name in ("total", "used", "failed", "excluded")
         },
     }
+
+
+def _beside(runs: int) -> str:
+    if not runs:
+        return ""
+    those = "one other run" if runs == 1 else f"{runs} other runs"
+    return f"; @sec-findings sets them beside those of {those}"
 
 
 def variables(run: Run, *, renderer: str) -> dict[str, Any]:
@@ -86,6 +95,9 @@ def variables(run: Run, *, renderer: str) -> dict[str, Any]:
         if commit
         else "sources that are no repository",
         "seed": ", ".join(sorted(map(str, seeds))) or "not recorded",
+        "command": f"`{endings.command(run)}`",
+        "took": endings.took(run),
+        "targets": endings.targets(run),
     }
 
 
@@ -123,7 +135,7 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
             "cite.qmd", cited=cited, title=title, run=run.name, date=day, year=day[:4]
         ),
         "links": _links(run, paper / "data"),
-        "tbl-studies": _studies(run),
+        "tbl-studies": _studies(run, paper),
         "tbl-excluded": _excluded(run),
         "tbl-machine": _machine(run),
         "tbl-data": _data(run, shown),
@@ -135,14 +147,6 @@ FLAGGED = "used on request although flagged"
 """What a study notes of trials whose failed check its parameter `accept` names."""
 
 
-def _readable(text: str) -> str:
-    """Call metrics by their labels, and set a space before a per cent sign."""
-    labelled = re.sub(
-        r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", lambda m: metric(m[0]).label, text
-    )
-    return re.sub(r"(?<=\d)%", "\u202f%", labelled)
-
-
 def _by_number(run: Run) -> list[Study]:
     return sorted(
         run.studies.values(),
@@ -150,22 +154,54 @@ def _by_number(run: Run) -> list[Study]:
     )
 
 
-def _studies(run: Run) -> str:
+_KINDS = ("used", "failed", "excluded")
+
+
+def _studies(run: Run, paper: Path) -> str:
     rows = []
     for study in _by_number(run):
-        name, results = md.escape(study.name), study.results
+        name, results = _study(study.name, paper), study.results
         if results is None:
-            rows.append([name, "—", "—", "—", md.escape(study.reason)])
+            rows.append([name, *"—" * 4, md.escape(study.reason), "—", "—"])
         elif results.trials:
-            kinds = ("used", "failed", "excluded")
-            counts = [str(results.trials.get(kind, "—")) for kind in kinds]
-            stopped = _readable(results.stopping)
-            flagged = [note for note in results.notes if FLAGGED in note]
-            states = [*(study.stale or [stopped]), *flagged]
-            rows.append([name, *counts, md.escape("; ".join(states))])
-    heads = ["Study", "used", "failed", "excluded", "when it stopped, or its state"]
-    caption = f"Trials of run `{run.name}`, by study."
-    return md.table(heads, rows, caption=caption, label="tbl-studies")
+            counts = [str(results.trials.get(kind, "—")) for kind in _KINDS]
+            rows.append([name, *counts, *_ending(study, run)])
+    caption = (
+        f"Trials of run `{run.name}` by study (and section), what ended them, and the "
+        "interval that is widest against its target. Trials include those of baselines "
+        "that were measured once more; a study of several parts gives each budget "
+        "and each reason once."
+    )
+    return md.table(
+        ["Study", *_KINDS, "budget", "ended by", "widest interval", "target"],
+        rows,
+        caption=caption,
+        label="tbl-studies",
+        widths=(22, 7, 8, 10, 12, 32, 26, 9),
+        align="lrrrllll",
+    )
+
+
+_SECTION = re.compile(r"^# .*\{#(sec-[\w-]+)\}", re.MULTILINE)
+
+
+def _study(name: str, paper: Path) -> str:
+    """Return the name of a study, with the number of its section if it has one."""
+    path = paper / "sections" / f"_{name}.qmd"
+    section = _SECTION.search(path.read_text("utf-8")) if path.is_file() else None
+    return md.escape(name) + (f" ([-@{section[1]}])" if section else "")
+
+
+def _ending(study: Study, run: Run) -> list[str]:
+    """Return budget, what ended a study or its state, widest interval and target."""
+    entry = (run.manifest.get("studies") or {}).get(study.name) or {}
+    end = endings.ending(entry)
+    stopped = end.by if end else study.results.stopping
+    flagged = [note for note in study.results.notes if FLAGGED in note]
+    state = md.escape("; ".join([*(study.stale or [stopped]), *flagged]))
+    if end is None:
+        return ["—", state, "—", "—"]
+    return [md.escape(end.budget), state, md.escape(end.widest), md.escape(end.target)]
 
 
 def _excluded(run: Run) -> str:

@@ -1,0 +1,143 @@
+"""How the studies of a run ended, how precise they became, and which profile they fit.
+
+manifest of a run -> sweeps of a study -> budget, what ended them, widest interval
+                  -> studies whose every interval met its target
+profiles          -> the one whose durations are those of the run
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from connlab import profiles
+from connlab.publish import fragments
+from connlab.publish.results import Run
+from connlab.study.formatting import plain
+from connlab.study.metrics import metric
+
+_Sweep = Mapping[str, Any]
+_REASONS = {
+    r"the budget of .* is used": "budget",
+    r"every target was met": "targets",
+    r"no more trials would help": "no more trials would help",
+    r"the most trials allowed": "most trials allowed",
+    r"(all .*blocks|the one block|.* per cell) (is|are) there": "planned trials",
+}
+"""What `connlab.drive.sweeps` says when a sweep ends, and what a table says of it."""
+_FEW = re.compile(r"fewer than (\d+) in some")
+_DEFAULT = "quick"
+"""The profile of a plain ``make paper``."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How the sweeps of a study ended, as a table says it."""
+
+    budget: str
+    by: str
+    widest: str
+    """The interval that is widest against its target, and of what it is."""
+    target: str
+    reached: bool
+    """Whether every interval met its target; of no target, that there was none."""
+
+
+def ending(entry: Mapping[str, Any]) -> Ending | None:
+    """Read how a study ended from its entry in the manifest; None where none says it.
+
+    Of several sweeps budgets and reasons are joined, each once.
+    """
+    sweeps = _sweeps(entry)
+    if not sweeps:
+        return None
+    budgets = [(s.get("rule") or {}).get("budget_s") for s in sweeps]
+    reasons = [_reason(s.get("reason") or "") for s in sweeps]
+    widths = [w for s in sweeps for w in s.get("widths") or ()]
+    known = [w for w in widths if w.get("half_width") is not None]
+    widest = max(known, key=lambda w: w["half_width"] / w["target"], default=None)
+    return Ending(
+        budget="; ".join(dict.fromkeys(_duration(b) for b in budgets if b)) or "—",
+        by="; ".join(dict.fromkeys(filter(None, reasons))) or "—",
+        widest=_width(widest) if widest else "—",
+        target=f"±{100 * widest['target']:.3g}\u202f%" if widest else "—",
+        reached=all(
+            s.get("met", all(map(_is_met, s.get("widths") or ()))) for s in sweeps
+        ),
+    )
+
+
+def _is_met(width: Mapping[str, Any]) -> bool:
+    return bool(width.get("met"))
+
+
+def _sweeps(entry: Mapping[str, Any]) -> list[_Sweep]:
+    sweeps = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
+    return [sweep for sweep in sweeps if sweep]
+
+
+def _reason(text: str) -> str:
+    """Return a reason in a word or two; one that is not known as it stands."""
+    words = next((w for r, w in _REASONS.items() if re.match(r, text)), text)
+    few = _FEW.search(text)
+    return f"{words}, with fewer than {few[1]} in some cells" if few else words
+
+
+def _width(width: Mapping[str, Any]) -> str:
+    return f"{metric(width['metric']).label} ±{100 * width['half_width']:.1f}\u202f%"
+
+
+def _duration(seconds: float) -> str:
+    whole = seconds % 60 == 0
+    return f"{plain(seconds / 60)} min" if whole else f"{plain(seconds)} s"
+
+
+# ---- of the whole run ----------------------------------------------------------------
+
+
+def targets(run: Run) -> str:
+    """Say how many studies reached their targets; nothing where none has any."""
+    all_endings = [ending(entry) for entry in _entries(run).values()]
+    known = [end for end in all_endings if end and end.target != "—"]
+    reached = sum(end.reached for end in known)
+    text = fragments.fill("targets.qmd", studies=len(known), reached=reached)
+    return text.strip()
+
+
+def _entries(run: Run) -> Mapping[str, Mapping[str, Any]]:
+    return run.manifest.get("studies") or {}
+
+
+def took(run: Run) -> str:
+    """Return how long the studies of a run were measured, in minutes or in hours."""
+    sweeps = [s for entry in _entries(run).values() for s in _sweeps(entry)]
+    minutes = sum(sweep.get("seconds") or 0 for sweep in sweeps) / 60
+    whole = max(1, round(minutes))
+    return f"{whole} min" if whole < 120 else f"{whole // 60} h {whole % 60} min"
+
+
+def command(run: Run) -> str:
+    """Return the command that measures as a run was measured.
+
+    That of the profile whose windows are those of all its studies, if there is one.
+    """
+    fits = [name for name in profiles.names() if _fits(run, profiles.load(name))]
+    if len(fits) != 1 or fits[0] == _DEFAULT:
+        return "make paper"
+    return f"make paper PROFILE={fits[0]}"
+
+
+def _fits(run: Run, profile: profiles.Profile) -> bool:
+    pairs = list(_durations(run, profile.notebooks))
+    return bool(pairs) and all(wanted == measured for wanted, measured in pairs)
+
+
+def _durations(
+    run: Run, notebooks: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Sequence[Any]]:
+    """Give the seconds of a window in a profile and in the run, by study."""
+    for stem, parameters in notebooks.items():
+        entry = _entries(run).get(stem.partition("-")[2]) or {}
+        measured = (entry.get("parameters") or {}).get("duration")
+        if measured is not None and "duration" in parameters:
+            yield parameters["duration"], measured
