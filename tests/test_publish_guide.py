@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from connlab.publish import guide, results
+from connlab.study.results import Failed, Results
 
 ENTRY = {
     "situation": "All talk",
@@ -135,7 +136,7 @@ def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_p
     entry, designs = guide.with_ratios(ENTRY, runs["A"], runs)
     assert designs["thread"]["value"] == 3
     assert entry["reference"] == "B"
-    assert "on B." in guide.table([(entry, designs)], {})
+    assert "From the B run." in guide.table([(entry, designs)], {})
     (row,) = guide._costs([(entry, designs)])
     assert row["situation"] == "all talk (B)"
     entry, _ = guide.with_ratios(ENTRY, runs["B"], runs)
@@ -209,3 +210,77 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
     assert "2 [1.82, 2.20]" in text.replace("\\", "")
     guide.write(reference, {}, paper)
     assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()
+
+
+def found(*pairs):
+    """Return findings by what they are about: rows of the run and of another."""
+    rows = [[ratio("thread", v, w, width=1.05) for v, w in pair] for pair in pairs]
+    return {str(i): pair for i, pair in enumerate(rows)}
+
+
+FAR, NEAR = [(2, "higher"), (4, "higher")], [(2, "higher"), (2.05, "higher")]
+OTHER, UNSURE = [(2, "higher"), (0.5, "lower")], [(2, "higher"), (1, "undetermined")]
+COUNT = [(1059, None), (1059, None)]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([FAR], "both runs of @tbl-findings; its size is not."),
+        ([FAR, FAR, COUNT], "; its size is not."),
+        ([FAR, NEAR], "; the size of 1 of 2 is not."),
+        ([NEAR], ", and the intervals of its sizes overlap."),
+        ([FAR, OTHER], ""),
+        ([FAR, UNSURE], ""),
+        ([COUNT], ""),
+        ([[(2, "higher")]], ""),  # no other run
+        ([], ""),
+    ],
+)
+def test_one_direction_of_all_ratios_is_told_and_how_many_sizes_differ(pairs, said):
+    text = guide._direction(found(*pairs)).strip()
+    assert text.endswith(said)
+    assert bool(text) == bool(said)
+
+
+def test_the_direction_is_told_of_several_runs_and_of_none_that_lacks_a_number():
+    three = found([*FAR, (9, "higher")])
+    assert "all 3 runs" in guide._direction(three)
+    assert guide._direction({"1": [*found(FAR)["0"], None]}) == ""
+
+
+def test_sizes_are_compared_where_the_direction_is_the_same():
+    assert guide._times(found(FAR, NEAR, OTHER)) == " Sizes differ by up to 2 times."
+    assert guide._times(found(OTHER, COUNT)) == ""
+
+
+def results_with(*failures):
+    """Return results of cells that lost trials: factors, how many, why."""
+    cells = [Failed(factors=f, n=n, reason=why) for f, n, why in failures]
+    return Results.model_construct(failures=cells)
+
+
+def test_a_design_of_which_no_trial_counts_stands_with_the_worse_and_says_why():
+    at = {"connections": 10}
+    results_ = results_with(
+        ({"model": "prefork", **at}, 6, "errors answered (in 6)"),
+        ({"model": "fork", **at}, 2, "errors answered"),
+        ({"model": "poll", "connections": 99}, 2, "connections lost"),
+        ({"model": "pool", **at}, 5, "machine busy"),
+        ({"server": "none", **at}, 5, "connections lost"),
+    )
+    lost = guide.lost(results_, ENTRY)
+    assert lost == {"prefork": "errors answered", "fork": "errors answered"}
+    assert guide.lost(None, ENTRY) == {}
+    designs = {"fork": ratio("fork", 2, "higher")}
+    text = guide.table([({**ENTRY, "lost": lost}, designs)], {}).replace("\\", "")
+    assert "`prefork`: no trial counts (errors answered)" in text
+    assert "`fork`: no trial" not in text
+
+
+def test_a_lost_cell_may_have_levels_that_the_ratio_has_not():
+    silent = {**ENTRY, "levels": {"idle": 5000}}
+    factors = {"model": "select", "connections": 5100, "active": 100}
+    results_ = results_with((factors, 6, "beyond FD_SETSIZE"))
+    assert guide.lost(results_, silent) == {"select": "beyond FD_SETSIZE"}
+    assert guide.lost(results_, {**silent, "lost": {"active": 200}}) == {}

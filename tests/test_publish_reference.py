@@ -6,6 +6,7 @@ import shutil
 
 import publish_made as made
 import pytest
+import yaml
 
 from connlab import publish, schema
 from connlab.publish import lacking, ledger, prepare, reference, results
@@ -37,7 +38,7 @@ def load(root, name=made.RUN):
 def pieces(root, paper, name=made.RUN):
     """Write what the reference adds; return the sentence and the table."""
     run = load(root, name)
-    reference.write(run, reference.others(run).values(), paper)
+    reference.write(run, reference.others(run), paper)
     folder = paper / reference.PIECES
     return [(folder / f"{n}.qmd").read_text("utf-8") for n in ("agreement", "headline")]
 
@@ -250,3 +251,20 @@ def test_verdicts_of_two_references_stand_in_one_cell(two, tmp_path):
     written = paper / prepare.GENERATED / reference.CLAIMS / f"{ledger.LABEL}.qmd"
     text = written.read_text("utf-8")
     assert "does not hold (Intel Xeon), holds (AMD EPYC)" in text
+
+
+def test_what_a_reader_has_to_know_of_a_run_is_said_of_it_under_its_name(
+    runs, tmp_path
+):
+    note = yaml.safe_dump({made.RUN: {"caption": "In {run} x.", "text": "More."}})
+    (tmp_path / reference.REMARKS).write_text(note)
+    run, other = load(runs), load(runs, reference.NAME)
+    said = ["In this run x.", "More."]
+    assert reference.remarks(run, {"B": other}, tmp_path, "caption", "text") == said
+    assert reference.remarks(other, {"A": run}, tmp_path, "caption") == [
+        "In the A run x."
+    ]
+    assert reference.remarks(None, {"B": other}, tmp_path, "caption") == []
+    pieces(runs, tmp_path)
+    written = (tmp_path / reference.PIECES / "remarks.qmd").read_text("utf-8")
+    assert written.strip() == "In this run x. More."

@@ -13,7 +13,7 @@ from conftest import REFERENCE, ROOT, in_repository, with_reference
 
 from connlab import schema
 from connlab.publish import contributing, reference, results
-from connlab.study import calibration
+from connlab.study import calibration, frames
 from connlab.study.results import commit_of
 
 RUNS = reference.folders(ROOT / "runs")
@@ -137,3 +137,13 @@ def engines_of(study: Path) -> set[str]:
     facts = schema.facts_bytes(study / schema.TRIALS)
     found = re.findall(rb'"engine": ?"(epoll|uring)"', facts)
     return {engine.decode() for engine in set(found)}
+
+
+@of_each_run
+def test_a_client_that_kept_only_some_users_waiting_is_remarked(folder, run):
+    trials = frames.load(folder.name, "response-time", root=folder.parent, warn=False)
+    busy = trials.query("ok and connections == 1000").dropna(subset=["waiting_users"])
+    share = (busy["waiting_users"] / busy["asked"]).astype(float)
+    by_model = share.groupby(busy["model"]).median()
+    remarks = reference.remarks(run, {}, ROOT / "paper", "caption")
+    assert bool(remarks) == (by_model.min() < 0.75), by_model

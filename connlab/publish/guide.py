@@ -19,13 +19,18 @@ from connlab import figures, report
 from connlab.publish import fragments, models, numbers, provenance, reference, sources
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
-from connlab.study import style
+from connlab.study import frames, style
+from connlab.study.formatting import listing
 from connlab.study.metrics import metric
+from connlab.study.results import Results
 
 FOLDER = Path("_generated") / "guide"
 SITUATIONS = "guide.yml"
 FINDINGS = Path("sections") / "_findings.qmd"
 TABLE, FIGURE = "tbl-guide", "fig-guide"
+
+ONE_BY_ONE = "blocking"
+"""A family that fits no situation of many clients: each waits for all before it."""
 
 BETTER, ALIKE, OPEN, WORSE = "better", "alike", "undetermined", "worse"
 FEW, APART = "few", "apart"
@@ -68,16 +73,30 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     references = {label: numbers.of_run(other) for label, other in others.items()}
     entries = yaml.safe_load(path.read_text("utf-8"))
     stale = {name for name, study in run.studies.items() if study.stale}
-    situations = [
-        with_ratios({**entry, "stale": entry["study"] in stale}, rows, references)
-        for entry in entries
-    ]
     registry = models.registry(run.manifest)
     families = {str(row["name"]): str(row.get("family", "")) for row in registry}
+    situations = [
+        with_ratios(
+            {
+                **entry,
+                "stale": entry["study"] in stale,
+                "lost": lost(run.results_of(entry["study"]), entry),
+            },
+            rows,
+            references,
+        )
+        for entry in entries
+    ]
+    situations = [
+        (entry, {n: r for n, r in designs.items() if families.get(n) != ONE_BY_ONE})
+        for entry, designs in situations
+    ]
+    known = [rows, *references.values()]
     pieces = {
         TABLE: table(situations, families),
         FIGURE: draw(situations, registry, paper / FOLDER),
-        "beside": _beside(run, others, paper, [rows, *references.values()]),
+        "beside": _beside(run, others, paper, known),
+        "direction": _direction(beside(paper, known)),
     }
     fragments.write_all(paper / FOLDER, pieces)
 
@@ -111,6 +130,35 @@ def with_ratios(
     return entry, ratios(rows, entry)
 
 
+def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the designs that lost trials in a situation by their own fault, and why.
+
+    Not those whose trials the machine or the client disturbed. ``lost`` of an entry
+    names levels of the cell that the ratio has not.
+    """
+    wanted = {
+        k: str(v) for k, v in {**entry["levels"], **entry.get("lost", {})}.items()
+    }
+    reasons = {}
+    for cell in results.failures if results else ():
+        levels = {k: report.level(v) for k, v in _with_idle(cell.factors).items()}
+        design = levels.get(entry["by"])
+        inside = all(levels.get(name) == level for name, level in wanted.items())
+        if design and inside and not cell.reason.startswith(_OF_OTHERS):
+            reasons[design] = cell.reason.partition(" (")[0]
+    return reasons
+
+
+_OF_OTHERS = tuple(frames.GATES[name] for name in ("arrivals", "load", "lag", "quiet"))
+"""Reasons to leave out a trial that say nothing about its server."""
+
+
+def _with_idle(factors: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "active" not in factors or "connections" not in factors:
+        return factors
+    return {**factors, "idle": factors["connections"] - factors["active"]}
+
+
 def standing(row: Row) -> str:
     """Return where a design stands; without an interval nobody knows.
 
@@ -135,7 +183,8 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     Many designs of one family share a line, with the range of their intervals.
     """
     rows = [
-        [_situation(entry), *_cells(designs, families)] for entry, designs in situations
+        [_situation(entry), *_cells(designs, families, entry.get("lost", {}))]
+        for entry, designs in situations
     ]
     heads = ["Situation", *_HEADS.values()]
     filled = [i for i in range(1, len(heads)) if any(row[i] != "—" for row in rows)]
@@ -164,13 +213,17 @@ _SHARES = (30, 26, 20, 24, 34, 14, 14)
 def _situation(entry: Mapping[str, Any]) -> str:
     text = f"{md.escape(entry['situation'])} ({md.escape(entry['measured'])})"
     if "reference" in entry:
-        text += f". *Reference on {md.escape(entry['reference'])}.*"
+        text += f". *From the {md.escape(entry['reference'])} run.*"
     elif entry.get("stale"):
         text += ". *Stale.*"
     return text
 
 
-def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]:
+def _cells(
+    designs: Mapping[str, Row],
+    families: Mapping[str, str],
+    lost: Mapping[str, str],
+) -> list[str]:
     if not designs:
         return ["—", "—", "not measured here", *["—"] * (len(_HEADS) - 3)]
     cells = []
@@ -182,8 +235,18 @@ def _cells(designs: Mapping[str, Row], families: Mapping[str, str]) -> list[str]
             cell = "; ".join(_with_ratio(group, rows) for group in groups)
         else:
             cell = ", ".join(map(_as_code, names))
+        if stands == WORSE:
+            none = {n: why for n, why in lost.items() if n not in designs}
+            cell = "; ".join(filter(None, [cell, *_without_a_trial(none)]))
         cells.append(cell or ("none" if stands == BETTER else "—"))
     return cells
+
+
+def _without_a_trial(lost: Mapping[str, str]) -> Iterator[str]:
+    """Say why no trial of a design counts, designs of one reason together."""
+    for why in dict.fromkeys(lost.values()):
+        names = [name for name in lost if lost[name] == why]
+        yield f"{', '.join(map(_as_code, names))}: no trial counts ({md.escape(why)})"
 
 
 _FEW = 4
@@ -332,6 +395,67 @@ def agreement(here: Row | None, there: Row | None) -> str:
     return reference.AGREES if same else reference.DIFFERS
 
 
+Beside = Mapping[str, Sequence[Row | None]]
+"""The numbers of each finding by what it is about: of the run, then of the others."""
+
+
+def beside(paper: Path, rows_of: Sequence[numbers.Rows]) -> Beside:
+    """Return each finding's number in the run and in its references.
+
+    ``rows_of`` has the numbers of the run, then those of each reference.
+    """
+    return {
+        f"{i} {brief}".strip(): [by_address.get(address) for by_address in rows_of]
+        for i, (address, brief) in enumerate(findings(paper).items(), 1)
+    }
+
+
+def _directions(found: Beside) -> Iterator[tuple[Row, Sequence[Row]]]:
+    """Give the ratios whose direction is the same in every run."""
+    for here, *there in found.values():
+        same = {agreement(here, row) for row in there} == {reference.AGREES}
+        if same and here and here.get("verdict"):
+            yield here, there
+
+
+def _is_apart(here: Row, there: Sequence[Row]) -> bool:
+    """Whether the interval of a ratio overlaps with that of no other run."""
+    return all(here["lo"] > row["hi"] or row["lo"] > here["hi"] for row in there)
+
+
+def _direction(found: Beside) -> str:
+    """Say that all ratios have one direction, and how many another size; else nothing.
+
+    A finding that is no ratio has no direction.
+    """
+    ratios_ = [rows for rows in found.values() if _is_ratio(rows)]
+    same = list(_directions(found))
+    if not ratios_ or len(same) < len(ratios_):
+        return ""
+    return fragments.fill(
+        "direction.qmd",
+        runs=len(ratios_[0]),
+        ratios=len(same),
+        apart=sum(_is_apart(here, there) for here, there in same),
+    )
+
+
+def _is_ratio(rows: Sequence[Row | None]) -> bool:
+    return len(rows) > 1 and any(row and row.get("verdict") for row in rows)
+
+
+def _times(found: Beside) -> str:
+    """Say by how much ratios of one direction differ in size, if two runs print any."""
+    factors = [
+        max(here["value"] / row["value"], row["value"] / here["value"])
+        for here, there in _directions(found)
+        for row in there
+    ]
+    if not factors:
+        return ""
+    return f" Sizes differ by up to {max(factors):.2g} times."
+
+
 def _beside(
     run: Run, others: Mapping[str, Run], paper: Path, rows_of: Sequence[numbers.Rows]
 ) -> str:
@@ -340,22 +464,30 @@ def _beside(
     ``rows_of`` has the numbers of the run, then those of each reference.
     """
     labels, cells = list(others), []
-    for i, (address, brief) in enumerate(findings(paper).items(), 1):
-        here, *there = rows = [by_address.get(address) for by_address in rows_of]
+    found = beside(paper, rows_of)
+    for finding, rows in found.items():
+        here, *there = rows
         texts = [_number(row) if row and row["text"] else "—" for row in rows]
         words = [agreement(here, row) for row in there]
-        finding = md.escape(f"{i} {brief}".strip())
-        cells.append([finding, *texts, reference.joined(words, labels)])
+        cells.append([md.escape(finding), *texts, reference.joined(words, labels)])
     if not cells or not others:
         return ""
-    runs = (run, *others.values())
-    machines = [f"`{r.name}` ({provenance.machine(r)})" for r in runs]
+    machines = [provenance.machine(each) for each in (run, *others.values())]
+    theirs = [
+        f"{reference.called(label)} ({machine})"
+        for label, machine in zip(labels, machines[1:], strict=True)
+    ]
+    caption = (
+        f"Each finding in this run ({machines[0]}) and in {listing(theirs)}. The "
+        "direction of a ratio agrees where both intervals lie on the same side of 1, "
+        "or both within ±5\u202f% of it; that of another number where the intervals "
+        f"overlap.{_times(found)}"
+    )
+    remarks = reference.remarks(run, others, paper, "caption")
     return md.table(
-        ["finding", "this run", *map(md.escape, labels), "agreement"],
+        ["finding", "this run", *map(md.escape, labels), "direction"],
         cells,
-        caption=f"Each finding in this run, {machines[0]}, beside "
-        f"{' and '.join(machines[1:])}. Two runs agree where the verdicts on a "
-        "ratio are the same, or where the intervals of another number overlap.",
+        caption=" ".join([caption, *remarks]),
         label="tbl-findings",
         align="l" * (3 + len(labels)),
     )

@@ -9,7 +9,7 @@ A reference stands beside the others; a run without any is printed alone.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from connlab.study.results import Results
 NAME = "reference"
 CLAIMS = "claims"
 LEDGER = "claims.yml"
+REMARKS = "runs.yml"
 HEADLINE = "response-time"
 PIECES = Path("_generated", NAME)
 UNTESTED = "not testable here"
@@ -127,21 +128,44 @@ def ledger(paper: Path) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in entries}
 
 
-def write(run: Run, others: Collection[Run], paper: Path) -> None:
+def called(label: str) -> str:
+    """Return what the paper calls a reference of this label."""
+    return f"the {md.escape(label)} run"
+
+
+def remarks(
+    run: Run | None, others: Mapping[str, Run], paper: Path, *keys: str
+) -> list[str]:
+    """Return what ``runs.yml`` has a reader know of a run and of its references."""
+    path = paper / REMARKS
+    known = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else {}
+    runs = {"this run": run} if run else {}
+    runs |= {called(label): other for label, other in others.items()}
+    texts = [
+        (known.get(each.name) or {}).get(key, "").format(run=name)
+        for name, each in runs.items()
+        for key in keys
+    ]
+    return list(filter(None, texts))
+
+
+def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     """Write the sentences on agreement and the tables of numbers beside each other.
 
-    Without references both pieces are empty.
+    ``others`` are the references by what readers call them; without any these pieces
+    are empty. What is to be known of the run or of a reference is written as well.
     """
-    sentences = [_agreement(run, other, paper) for other in others]
-    tables = [_numbers(run, other) for other in others]
+    sentences = [_agreement(run, *other, paper) for other in others.items()]
+    tables = [_numbers(run, *other, paper) for other in others.items()]
     pieces = {
         "agreement": "\n\n".join(filter(None, sentences)),
         "headline": "\n\n".join(filter(None, tables)),
+        "remarks": " ".join(remarks(run, others, paper, "caption", "text")),
     }
     fragments.write_all(paper / PIECES, pieces)
 
 
-def _agreement(run: Run, other: Run, paper: Path) -> str:
+def _agreement(run: Run, label: str, other: Run, paper: Path) -> str:
     here, there = run.results_of(CLAIMS), other.results_of(CLAIMS)
     by_claim = agreements(here, there, paper) if here and there else {}
     if not by_claim:
@@ -149,6 +173,7 @@ def _agreement(run: Run, other: Run, paper: Path) -> str:
     count = Counter(by_claim.values())
     return fragments.fill(
         "agreement.qmd",
+        label=md.escape(label),
         name=other.name,
         date=provenance.measured_on(other),
         machine=provenance.machine(other),
@@ -167,7 +192,7 @@ def _agreement(run: Run, other: Run, paper: Path) -> str:
 _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 
-def _numbers(run: Run, other: Run) -> str:
+def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
     here, there = (_texts(r.folder / HEADLINE) for r in (run, other))
     pairs = here.add_suffix(" here").join(there.add_suffix(" there"), how="inner")
@@ -182,15 +207,19 @@ def _numbers(run: Run, other: Run) -> str:
     rows = highest[["model", "connections", *columns]].map(md.escape)
     heads = ["model", "connections"]
     for quantity in _METRICS.values():
-        heads += [f"{quantity} here", f"{quantity}, {processor(other)}"]
+        heads += [f"{quantity} here", f"{quantity}, {name}"]
     label = f"tbl-{other.name}"
-    lead = f"@{label} sets numbers of this run beside those of `{other.name}`.\n\n"
+    theirs = called(name)
+    lead = f"@{label} sets numbers of this run beside those of {theirs}.\n\n"
+    caption = (
+        "Requests per second and mean response at the most connections that both runs "
+        f"measured: here on {provenance.machine(run)}, and in {theirs} on "
+        f"{provenance.machine(other)}."
+    )
     return lead + md.table(
         heads,
         rows.to_numpy().tolist(),
-        caption="Requests per second and mean response at the most connections that "
-        f"both runs measured: here on {provenance.machine(run)}, and in `{other.name}` "
-        f"on {provenance.machine(other)}.",
+        caption=" ".join([caption, *remarks(None, {name: other}, paper, "caption")]),
         label=label,
         widths=(20, 13, 18, 18, 22, 22),
         align="lrllll",
