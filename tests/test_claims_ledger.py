@@ -9,6 +9,7 @@ import yaml
 
 from connlab import claims
 from connlab.claims import Finding, finding, forest
+from connlab.claims.ledger import found
 from connlab.claims.published import published
 from connlab.study.interval import Interval
 
@@ -181,3 +182,21 @@ def test_cases_without_an_answer_keep_t6_from_holding_whole(tmp_path, answers, v
     cases.assign(question="leaks").to_json(path, orient="records", lines=True)
     (claim,) = judged(tmp_path, LEDGER["T6"])
     assert claim.finding.verdict == verdict
+
+
+def test_an_effect_is_printed_with_its_cells_and_with_what_stands_for_the_claimed():
+    claim = CLAIM.model_copy(update={"instead": ""})
+    ratio = Interval(2, 1.8, 2.2, 9, 0.95, "t")
+    told = claim.model_copy(update={"instead": "poll in place of select"})
+    shown = Finding("holds", "why", ratio, of="poll against epoll")
+    text = "×\u202f2.0 [1.8, 2.2] (poll against epoll"
+    assert found(claim, shown) == f"{text})"
+    assert found(told, shown) == f"{text}; poll in place of select)"
+    counted = Finding("holds", "why")
+    assert found(told, counted) == "(poll in place of select)"
+    assert found(claim, counted) == ""
+
+
+def test_what_stands_for_select_is_named_by_the_claims_about_it():
+    for name in ("T3", "T4"):
+        assert "poll in place of select" in LEDGER[name].instead

@@ -10,6 +10,7 @@ import pytest
 from scipy import stats as st
 
 from connlab.claims import RuleError, apply, finding
+from connlab.claims.finding import effect_of
 from connlab.intervals import ratios
 
 HOLDS, IN_PART, NOT, OPEN = finding.VERDICTS
@@ -351,6 +352,46 @@ def test_published_rates(times, at_least, between, verdict):
 
 
 @pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ((10, 10, 20, 40), HOLDS),
+        ((10, 10, 20, 400), HOLDS),  # two of three
+        ((10, 10, 200, 400), NOT),  # not most
+        ((100, 100, 200, 400), NOT),
+        ((8, 14, 20, 400), HOLDS),  # the mean of the two rows of one run counts
+        ((10, 100, 200, 40), NOT),
+    ],
+)
+def test_most_published_runs_have_one_rate_whatever_each_has_of_rows(times, verdict):
+    clients = [1000, 1000, 2000, 4000]
+    frame = pd.DataFrame({"run": list("aabc"), "clients": clients, "ms": times})
+    rule = {"rule": "published_rates", "clients": "clients", "times": {"ms": 0.001}}
+    rule |= {"at_least": 100, "between": [9e4, 11e4], "by": "run", "most": True}
+    assert apply(frame, rule).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("arm", "baseline", "said"),
+    [
+        (POOL, THREAD, "pool against thread, 10 connections"),
+        (
+            {"model": "poll", "connections": 2500, "requests": 1},
+            {"model": "poll", "connections": 300, "requests": 1},
+            "poll, 2500 against 300 connections",
+        ),
+        (
+            {"model": "thread", "load": 0.5, "work": "spin", "cores": 1},
+            {"model": "epoll"},
+            "thread against epoll, 50\u202f% load, 1 core",
+        ),
+        ({"model": "pool", "delay": ["a", "b"], "cores": None}, {}, "pool"),
+    ],
+)
+def test_an_effect_says_of_which_cells_it_is(arm, baseline, said):
+    assert effect_of(arm, baseline) == said
+
+
+@pytest.mark.parametrize(
     ("answers", "verdict"),
     [
         ([True, True], HOLDS),
@@ -556,6 +597,11 @@ SOME = LESS | {"size": [0.5, 0.6]}
 ABSENT = LESS | {"arm": {"model": "poll"}}
 SWAPPED = MORE | {"arm": THREAD, "baseline": POOL}
 THIN = LESS | {"arm": POOL | {"block": [0, 1]}}
+SIZED = {"size_matters": True}
+WRONG_BY_2, WRONG_BY_4 = (
+    LESS | SIZED | {"size": size} for size in ([0.6, 0.7], [0.08, 0.083])
+)
+WRONG_BY_9 = SWAPPED | SIZED | {"size": [27, 30]}
 
 
 def every(*parts):
@@ -585,6 +631,11 @@ def test_every_adds_its_parts_up(parts, verdict):
         ((SWAPPED, MORE), 1 / 3),
         ((LESS, SWAPPED | {"size": [5, 6]}, MORE), 3),
         ((THIN, SWAPPED), 3),  # a number without an interval decided nothing
+        # of parts that fail alike the one that is furthest from what was claimed
+        ((WRONG_BY_2, WRONG_BY_9), 3),
+        ((WRONG_BY_9, WRONG_BY_2), 3),
+        ((WRONG_BY_9, WRONG_BY_4), 3),
+        ((WRONG_BY_2, WRONG_BY_4), 1 / 3),
     ],
 )
 def test_every_shows_the_effect_that_decided(parts, effect):

@@ -64,6 +64,9 @@ def test_a_quotation_stands_beside_its_claim_with_its_line(tmp_path):
     (tmp_path / "claims.yml").write_text("- {id: G1, quote: it fails, line: 7}\n")
     assert "“it fails” (line 7)" in printed(paper=tmp_path)
     assert "“it fails” (line 7)" in page(paper=tmp_path)
+    row = "- {id: G1, quote: \"1000's 475 2,300\", columns: 'a, b', line: 7}\n"
+    (tmp_path / "claims.yml").write_text(row)
+    assert "“1000’s 475 2,300” (a, b; line 7)" in printed(paper=tmp_path)
 
 
 def test_the_reference_stands_behind_the_verdict():
@@ -160,3 +163,12 @@ def test_digits_that_nobody_can_measure_are_kept_behind_the_number():
         f"{number} as published"
         for number in ("9.416260757", "0.00036335", "1461.298685")
     ]
+
+
+def test_long_numbers_are_set_in_groups_and_other_runs_by_their_labels():
+    assert ledger._grouped("216637 and 19990, 1.2345678") == (
+        "216\u202f637 and 19990, 1.2345678"
+    )
+    one, two = {"AMD": judged()}, {"AMD": judged(), "Intel": judged()}
+    assert "AMD" in cells(printed(others=one), "Verdict")
+    assert "Other runs" in cells(printed(others=two), "Verdict")

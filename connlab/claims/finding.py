@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from connlab.intervals import client_bound
-from connlab.study.formatting import in_best_unit, number_text
+from connlab.study.formatting import in_best_unit, number_text, plain
 from connlab.study.frames import failed_only, select
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
@@ -42,7 +42,8 @@ class Finding:
 
     `effect` is the number that the verdict rests on, in `unit` ("ratio" for a ratio);
     None where the verdict rests on a count of cells. `why` is one clause, fit for a
-    table. `claimed` are the bounds within which a ratio counts as the claimed one.
+    table. `claimed` are the bounds within which a ratio counts as the claimed one, and
+    `of` names the cells that the effect is of.
     """
 
     verdict: Verdict
@@ -51,6 +52,16 @@ class Finding:
     unit: str = "ratio"
     parts: tuple[Finding, ...] = ()
     claimed: tuple[float, float] | None = None
+    of: str = ""
+
+    @property
+    def beyond(self) -> float:
+        """How far the interval of a ratio lies outside the claimed bounds, in logs."""
+        if self.effect is None or self.claimed is None or not self.effect.determined:
+            return 0.0
+        low, high = self.claimed
+        farthest = max(1.0, low / self.effect.hi, self.effect.lo / high)
+        return math.log(farthest)
 
     @property
     def effect_text(self) -> str:
@@ -93,6 +104,49 @@ def is_client_bound(trials: pd.DataFrame, metric: str) -> bool:
 def cell_text(cell: Mapping[str, Any]) -> str:
     """Name a cell by its levels, as tables do: ``epoll, connections 300``."""
     return ", ".join(_level_text(k, v) for k, v in cell.items() if v is not None)
+
+
+_UNSAID = {
+    "study",
+    "requests",
+    "requests_per_connection",
+    "buckets",
+    "delay",
+    "delay_kind",
+}
+_UNSAID |= {"work", "size", "byte_rate", "connect_rate", "arm", "server_cores"}
+"""Factors that the conditions of a claim name and its effect does not."""
+
+
+def effect_of(arm: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
+    """Name a cell and what it is compared with: the model, then the other levels.
+
+    >>> effect_of({"model": "poll", "connections": 50}, {"model": "epoll"})
+    'poll against epoll, 50 connections'
+    """
+    clauses = []
+    for column, level in arm.items():
+        other = baseline.get(column, level)
+        if column in _UNSAID or any(isinstance(v, list | None) for v in (level, other)):
+            continue
+        text = _noun(column, level)
+        if other != level:
+            text = f"{_noun(column, level, short=True)} against {_noun(column, other)}"
+        clauses.append(text)
+    return ", ".join(clauses)
+
+
+def _noun(column: str, level: Any, *, short: bool = False) -> str:
+    """Return ``epoll``, ``50 connections``, ``50 % load``; in short no noun."""
+    if isinstance(level, str):
+        return level
+    text = f"{100 * level:g}\u202f%" if column == "load" else plain(float(level))
+    if short:
+        return text
+    if column == "load":
+        return f"{text} load"
+    noun = column.replace("_", " ")
+    return f"{text} {noun.removesuffix('s') if level == 1 else noun}"
 
 
 def _level_text(column: str, level: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
@@ -63,8 +64,9 @@ def draw(table: pd.DataFrame) -> Figure:
     ax.xaxis.set_minor_formatter(lambda v, _: "")
     ax.set_yticks(range(len(table)), list(table["claim"])[::-1])
     ax.set_ylim(-0.6, len(table) - 0.4)
-    ax.set_xlabel("ratio that decided")
+    ax.set_xlabel("ratio")
     ax.grid(False, axis="y")
+    sns.despine(ax=ax, left=True)
     for verdict, color in COLORS.items():
         if verdict in set(table["verdict"]):
             ax.plot([], [], "o-", color=color, label=verdict)

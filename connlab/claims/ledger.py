@@ -40,6 +40,9 @@ class Claim(BaseModel):
     the published numbers of a table in ``paper/published``) and `untestable` (why it
     cannot be tested here) says where the verdict comes from. A claim that takes several
     studies lists them; its rule tells their trials apart by the column ``study``.
+    `columns` names those of a quotation that is the row of a table. `instead` says in
+    short what stands here for something that the claim names; it is printed with the
+    effect, all of `here` is not.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -49,9 +52,11 @@ class Claim(BaseModel):
     says: str
     quote: str = ""
     line: int | None = None
+    columns: str = ""
     number: str = ""
     conditions: str
     here: str
+    instead: str = ""
     likeness: Literal["high", "medium", "low"]
     figure: str = ""
     study: str | tuple[str, ...] = ""
@@ -182,10 +187,16 @@ def table(judged: Sequence[Judged]) -> pd.DataFrame:
     """Return the ledger as a table of text, in its order."""
     pairs = [(j.claim, j.finding) for j in judged]
     rows = [
-        (c.id, c.says, c.number, f.effect_text, f.verdict, c.likeness, f.why)
+        (c.id, c.says, c.number, found(c, f), f.verdict, c.likeness, f.why)
         for c, f in pairs
     ]
     return pd.DataFrame(rows, columns=list(LABELS))
+
+
+def found(claim: Claim, finding: Finding) -> str:
+    """Return the effect, of which cells it is, and what stands for what was claimed."""
+    about = "; ".join(filter(None, [finding.of, claim.instead]))
+    return f"{finding.effect_text} ({about})".lstrip() if about else finding.effect_text
 
 
 def answer(judged: Sequence[Judged]) -> str:

@@ -14,6 +14,7 @@ from connlab.claims.finding import (
     Untestable,
     Verdict,
     cell_text,
+    effect_of,
     is_client_bound,
     outside,
     remaining,
@@ -101,7 +102,8 @@ def compare(
     verdict, why = judge_ratio(known, expected)
     if any(limited):
         why += f"; {LIMITED}{cell_text(arm if limited[0] else baseline)}"
-    return Finding(verdict, why, effect, claimed=expected.bounds)
+    of = effect_of(arm, baseline)
+    return Finding(verdict, why, effect, claimed=expected.bounds, of=of)
 
 
 def printed_ratio(
@@ -134,7 +136,9 @@ def printed_ratio(
         raise Untestable("no interval", effect)
     if row.get("verdict") == _OPEN and turns.verdict(effect) != _OPEN:
         raise Untestable(LIMITED + "one or both", effect)
-    return Finding(*judge_ratio(effect, expected), effect, claimed=expected.bounds)
+    verdict, why = judge_ratio(effect, expected)
+    of = effect_of(arm, {"model": against})
+    return Finding(verdict, why, effect, claimed=expected.bounds, of=of)
 
 
 def as_printed(effect: Interval, metric: str, printed: pd.DataFrame | None) -> Interval:

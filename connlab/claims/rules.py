@@ -7,6 +7,7 @@ them by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -29,9 +30,9 @@ def every(
     """Apply several rules; the claim holds when all of them hold.
 
     Parts that could not be tested keep a claim from holding whole, not from holding
-    in part. The effect shown is that of the first part that decided: one with the
-    verdict of the whole, else one that keeps it from holding. A number without an
-    interval decided nothing.
+    in part. The effect shown is that of a part that decided: one with the verdict of
+    the whole, else one that keeps it from holding; of several the one whose interval is
+    furthest from what was claimed. A number without an interval decided nothing.
     """
     findings = tuple(apply(trials, part, printed) for part in parts)
     if not findings:
@@ -44,11 +45,11 @@ def every(
     else:
         verdict = "does not hold"
     order = [verdict, "does not hold", "not testable here", "holds in part", "holds"]
-    ranked = sorted(findings, key=lambda finding: order.index(finding.verdict))
+    ranked = sorted(findings, key=lambda f: (order.index(f.verdict), -f.beyond))
     why = _counted(findings)
     decided = (part for part in ranked if part.effect and part.effect.determined)
     shown = next(decided, Finding(verdict, why))
-    return Finding(verdict, why, shown.effect, shown.unit, findings, shown.claimed)
+    return replace(shown, verdict=verdict, why=why, parts=findings)
 
 
 _OTHERS: dict[Verdict, str] = {

@@ -10,17 +10,19 @@ and print number alike.
 """
 
 import html
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from connlab.publish import fragments, numbers, reference, sources
 from connlab.publish import markdown as md
-from connlab.study.formatting import counted
+from connlab.study.formatting import counted, plain
 from connlab.study.results import Results
 
 LABEL = "tbl-claims"
@@ -41,14 +43,14 @@ _SHARES = {
     "there": 10,
     "agreement": 9,
     "says": 29,
-    "effect": 14,
-    "number": 23,
+    "effect": 20,
+    "number": 20,
     "likeness": 8,
     "why": 24,
 }
 """The columns in order, with their shares of a printed line."""
 _ON_THE_PAGE = ("likeness", "why")
-_BESIDE = {"there": "Reference", "agreement": "Agreement"}
+_SEVERAL = "Other runs"
 _VERDICTS = {
     "holds": "hold",
     "holds in part": "hold in part",
@@ -75,7 +77,7 @@ def claims(
 ) -> Claims | None:
     """Put together what the paper shows of the ledger; None where there is no table.
 
-    Results of the references, by their names, add two columns.
+    Results of the references, by what readers call them, add two columns.
     """
     table_ = next((table for table in results.tables if table.id == LABEL), None)
     if table_ is None:
@@ -83,7 +85,8 @@ def claims(
     heads = {column.name: column.label for column in table_.columns}
     rows = pd.DataFrame(table_.rows, columns=list(heads))
     if others:
-        heads |= _BESIDE
+        there_ = next(iter(others)) if len(others) == 1 else _SEVERAL
+        heads |= {"there": there_, "agreement": "Agreement"}
         there = [reference.verdicts(other) for other in others.values()]
         agree = [reference.agreements(results, o, paper) for o in others.values()]
         for name, by_reference in (("there", there), ("agreement", agree)):
@@ -93,6 +96,8 @@ def claims(
                 )
                 for id_ in rows["id"]
             ]
+    for name in ("says", "number"):
+        rows[name] = rows[name].map(_grouped)
     ledger = reference.ledger(paper)
     entries = [ledger.get(id_, {}) for id_ in rows["id"]]
     return Claims(
@@ -100,12 +105,24 @@ def claims(
         rows.assign(
             source=[e.get("source", "") for e in entries],
             figure=[e["figure"] if e.get("figure") in shown else "" for e in entries],
-            quote=[
-                f"“{e['quote']}” (line {e['line']})" if "quote" in e else ""
-                for e in entries
-            ],
+            quote=[_quotation(e) if "quote" in e else "" for e in entries],
         ),
     )
+
+
+_LONG = re.compile(r"(?<![\d.])\d{6,}(?![\d.])")
+"""Whole numbers that `connlab.study.formatting` sets in groups of three."""
+
+
+def _grouped(text: str) -> str:
+    return _LONG.sub(lambda number: plain(float(number[0])), text)
+
+
+def _quotation(entry: Mapping[str, Any]) -> str:
+    """Set a quotation with the line of its text; of a row, with its columns."""
+    words = str(entry["quote"]).replace("'", "’")
+    place = "; ".join(filter(None, [entry.get("columns"), f"line {entry['line']}"]))
+    return f"“{words}” ({place})"
 
 
 def table(claims: Claims, *, caption: str, page_only: set[str]) -> str:
