@@ -2,6 +2,7 @@
 
     style()                          fonts and lines of the paper
     palette(trials)                  a colour per model, the same everywhere
+    names(trials)                    what figures call a model: as the text does
     line_ends(grid)                  names at the ends of lines, in place of a legend
     floors(grid, lines)              limits of study 00, and lines for orientation
     failed(grid, trials)             a cross for each cell without a usable trial
@@ -30,6 +31,7 @@ from IPython.display import Image, display
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
@@ -49,7 +51,14 @@ _SMALL = 8.0
 _LINE, _GAP = 0.16, 0.3
 #: height of a line of crosses, as a share of the facet's
 _CROSS = 0.05
-_LEADER = {"arrowstyle": "-", "linewidth": 0.6, "linestyle": ":"}
+_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": FAINT}
+_EARLY = 0.85
+"""A line that ends left of this share of its facet has its name at its last point."""
+_HUE = 0.03
+"""Colours whose hues differ by less are those of a family."""
+_MARKS = (("-", "o"), ((0, (4, 1.5)), "s"), ((0, (1, 1.2)), "^"))
+_MARKS += (((0, (5, 1.5, 1, 1.5)), "D"), ((0, (2, 1)), "v"), ((0, (7, 2)), "X"))
+"""Dashes and markers by which the lines of a family are told apart."""
 _FLAME, _ROW = 6.0, 0.12
 """Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
@@ -57,6 +66,7 @@ _FLAME, _ROW = 6.0, 0.12
 def style() -> None:
     """Set fonts, lines and grid of the paper for all figures that follow."""
     rc = RC | {"legend.title_fontsize": 8}
+    rc |= {"axes.spines.top": False, "axes.spines.right": False}
     sns.set_theme(style="whitegrid", palette="colorblind", rc=rc)
 
 
@@ -93,6 +103,18 @@ def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
 def labels(trials: pd.DataFrame) -> dict[str, str]:
     """Return what each model is called on figures."""
     return {model: shown.label for model, shown in styles(trials).items()}
+
+
+def names(trials: pd.DataFrame) -> dict[str, str]:
+    """Return what figures call a model: its short name, as the text does.
+
+    Servers of other projects, which the registry does not list, have their labels.
+    """
+    listed = {row["name"] for row in trials.attrs.get("registry") or ()}
+    return {
+        model: model if model in listed else label
+        for model, label in labels(trials).items()
+    }
 
 
 def axes_of(grid: sns.FacetGrid | Axes) -> list[Axes]:
@@ -178,7 +200,9 @@ def line_ends(grid: sns.FacetGrid) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
     Names that would overlap are moved apart as little as possible. They stand at the
-    heights of the axes as they are: whatever else sets those is called before.
+    heights of the axes as they are: whatever else sets those is called before. Lines of
+    one family, whose colours are close, get a dash and a marker each; the name of one
+    that ends early stands beside its last point.
 
     Parameters
     ----------
@@ -190,19 +214,43 @@ def line_ends(grid: sns.FacetGrid) -> None:
         for handle, text in zip(legend.legend_handles, legend.texts, strict=True):
             levels[mpl.colors.to_hex(handle.get_color())] = text.get_text()
         legend.remove()
+    marks = _marks(list(levels))
     _name_outer_axes(grid)
     grid.figure.draw_without_rendering()
     for ax in axes_of(grid):
         ends = {}
         for line in ax.get_lines():
             y = np.asarray(line.get_ydata(), dtype=float)
-            level = levels.get(mpl.colors.to_hex(line.get_color()))
+            color = mpl.colors.to_hex(line.get_color())
+            level = levels.get(color)
             drawn = line.get_linestyle() != "None" and np.isfinite(y).any()
             if level is not None and drawn:
+                dash, marker = marks[color]
+                line.set_linestyle(dash)
+                if line.get_marker() == "o":
+                    line.set_marker(marker)
                 last = np.flatnonzero(np.isfinite(y))[0 if ax.xaxis_inverted() else -1]
                 ends[level] = (float(line.get_xdata()[last]), float(y[last]), line)
         _write_ends(ax, ends)
     _make_room(grid.figure, axes_of(grid))
+
+
+def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
+    """Return a dash and a marker for each colour, unlike those of its family."""
+    marks: dict[str, tuple[Any, str]] = {}
+    families: list[tuple[float, int]] = []
+    for color in colors:
+        hue, _, saturation = colorsys.rgb_to_hls(*mpl.colors.to_rgb(color))
+        hue = hue if saturation > 0.05 else -1.0  # a grey has none
+        relatives = [i for i, (h, _) in enumerate(families) if abs(h - hue) < _HUE]
+        if relatives:
+            family = relatives[0]
+            families[family] = (families[family][0], families[family][1] + 1)
+        else:
+            family = len(families)
+            families.append((hue, 0))
+        marks[color] = _MARKS[families[family][1] % len(_MARKS)]
+    return marks
 
 
 def _name_outer_axes(grid: sns.FacetGrid) -> None:
@@ -222,7 +270,10 @@ def _write_ends(ax: Axes, ends: dict) -> None:
     to_axes = ax.transData + ax.transAxes.inverted()
     height = ax.get_window_extent().height / ax.figure.dpi
     gap = 1.2 * _SMALL / 72 / height
-    wanted = [float(to_axes.transform((x, y))[1]) for x, y, _ in ends.values()]
+    places = {level: to_axes.transform(end[:2]) for level, end in ends.items()}
+    for level in [name for name, (x, _) in places.items() if x < _EARLY]:
+        _write_beside(ax, level, *ends.pop(level))
+    wanted = [float(places[level][1]) for level in ends]
     heights = spread(wanted, gap, 0.0, 1.0) if wanted else []
     for (level, (x, y, line)), height in zip(ends.items(), heights, strict=True):
         color = tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color()))
@@ -235,8 +286,22 @@ def _write_ends(ax: Axes, ends: dict) -> None:
             fontsize=_SMALL,
             color=color,
             annotation_clip=False,
-            arrowprops={"relpos": (0, 0.5), "color": color, **_LEADER},
+            arrowprops={"relpos": (0, 0.5), **_LEADER},
         )
+
+
+def _write_beside(ax: Axes, level: str, x: float, y: float, line: Line2D) -> None:
+    ax.annotate(
+        level,
+        (x, y),
+        xytext=(4, 2),
+        textcoords="offset points",
+        va="bottom",
+        fontsize=_SMALL,
+        color=tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color())),
+        bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.3},
+        zorder=8,
+    )
 
 
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:

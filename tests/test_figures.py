@@ -192,6 +192,46 @@ def test_long_names_are_written_beside_their_facet_and_not_below_the_next():
     assert min(facet.width for facet in facets) > 40
 
 
+def test_lines_of_a_family_differ_in_dash_and_marker_and_leaders_are_no_lines():
+    models = {"poll": "readiness", "epoll": "readiness", "thread": "threads"}
+    rows = [(m, f, x, x + i) for i, (m, f) in enumerate(models.items()) for x in (1, 9)]
+    trials = pd.DataFrame(rows, columns=["model", "family", "x", "y"])
+    look = {"hue": "model", "palette": figures.palette(trials), "marker": "o"}
+    grid = sns.relplot(trials, x="x", y="y", kind="line", legend="full", **look)
+    figures.line_ends(grid)
+    poll, epoll, thread = grid.ax.lines[:3]
+    assert poll._dash_pattern != epoll._dash_pattern
+    assert poll.get_marker() != epoll.get_marker()
+    assert (thread._dash_pattern, thread.get_marker()) == (
+        poll._dash_pattern,
+        poll.get_marker(),
+    )
+    leader = grid.ax.texts[0].arrow_patch
+    assert mpl.colors.to_hex(leader.get_edgecolor()) == figures.FAINT.lower()
+    assert leader.get_linewidth() < poll.get_linewidth()
+
+
+def test_the_name_of_a_line_that_ends_early_stands_at_its_last_point():
+    rows = [("epoll", 1, 5.0), ("epoll", 9, 1.0), ("poll", 1, 8.0), ("poll", 3, 9.0)]
+    trials = pd.DataFrame(rows, columns=["model", "x", "y"])
+    grid = sns.relplot(trials, x="x", y="y", hue="model", kind="line", legend="full")
+    figures.line_ends(grid)
+    texts = {text.get_text(): text for text in grid.ax.texts}
+    assert texts["poll"].xy == (3, 9.0)
+    assert texts["poll"].arrow_patch is None
+    assert texts["epoll"].arrow_patch is not None
+
+
+def test_figures_call_a_listed_model_by_its_name_and_others_by_their_labels():
+    columns = {"model": ["epoll-et", "netty"], "model_label": ["edge", "Netty"]}
+    trials = pd.DataFrame(columns).assign(family="readiness")
+    trials.attrs["registry"] = [
+        {"name": "epoll-et", "family": "readiness", "label": "edge"}
+    ]
+    assert figures.labels(trials) == {"epoll-et": "edge", "netty": "Netty"}
+    assert figures.names(trials) == {"epoll-et": "epoll-et", "netty": "Netty"}
+
+
 def test_a_name_stands_where_its_line_ends_on_an_inverted_axis():
     rows = [("epoll", 1, 5.0), ("epoll", 9, 1.0), ("poll", 1, 8.0), ("poll", 9, 1.0)]
     trials = pd.DataFrame(rows, columns=["model", "x", "y"])

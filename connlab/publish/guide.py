@@ -49,7 +49,7 @@ _KINDS = {
     "uring": "io_uring",
 }
 """Designs that are drawn, one of each kind, and what readers call them."""
-_PHONE, _PRINT = 3.9, "56%"
+_PHONE, _PRINT = 3.9, "64%"
 """Inches at which letters of 8 points can be read on a phone; the same in print."""
 
 Row = Mapping[str, Any]
