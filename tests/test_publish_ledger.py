@@ -166,9 +166,9 @@ def test_digits_that_nobody_can_measure_are_kept_behind_the_number():
 
 
 def test_long_numbers_are_set_in_groups_and_other_runs_by_their_labels():
-    assert ledger._grouped("216637 and 19990, 1.2345678") == (
-        "216\u202f637 and 19990, 1.2345678"
-    )
+    text = "216637 and 19990, 1.2345678, 123456.5 and 100000."
+    grouped = "216\u202f637 and 19990, 1.2345678, 123456.5 and 100\u202f000."
+    assert ledger._grouped(text) == grouped
     one, two = {"AMD": judged()}, {"AMD": judged(), "Intel": judged()}
     assert "AMD" in cells(printed(others=one), "Verdict")
     assert "Other runs" in cells(printed(others=two), "Verdict")

@@ -110,7 +110,7 @@ def claims(
     )
 
 
-_LONG = re.compile(r"(?<![\d.])\d{6,}(?![\d.])")
+_LONG = re.compile(r"(?<![\d.])\d{6,}(?!\.?\d)")
 """Whole numbers that `connlab.study.formatting` sets in groups of three."""
 
 

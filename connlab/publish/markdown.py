@@ -110,7 +110,7 @@ def table(
 
 def _line(text: object) -> str:
     """Put text on one line; spaces that must not break stay what they are."""
-    return re.sub(r"[ \t\r\n]+", " ", str(text)).strip()
+    return re.sub(r"[ \t\r\n]+", " ", str(text)).strip(" ")
 
 
 def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

@@ -22,7 +22,8 @@ def markdown(table: Table, marks: numbers.Marks, *, source: str = "") -> str:
         if i == 0 or {row[i] for row in table.rows} - _NOTHING
     ]
     # a unit like "/s" must not break behind its stroke
-    heads = [md.escape(table.columns[i].label.replace("/", "/\u2060")) for i in shown]
+    labels = [_percent(table.columns[i].label) for i in shown]
+    heads = [md.escape(label.replace("/", "/\u2060")) for label in labels]
     rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in table.rows]
     text = md.table(heads, rows)
     if source:  # no part of the cell's width
@@ -31,8 +32,14 @@ def markdown(table: Table, marks: numbers.Marks, *, source: str = "") -> str:
 
 
 _NOTHING = {"", "—", "–"}
+_BARE_PERCENT = re.compile(r"(?<=\d)%")
 _NO_INTERVAL = re.compile(r" \((?:one trial, )?no interval\)")
 
 
 def _cell(text: str) -> str:
-    return _NO_INTERVAL.sub("", text.replace(" ± ", "\u00a0±\u00a0"))
+    return _NO_INTERVAL.sub("", _percent(text).replace(" ± ", "\u00a0±\u00a0"))
+
+
+def _percent(text: str) -> str:
+    """Set the space before a per cent sign that Python's own format leaves out."""
+    return _BARE_PERCENT.sub("\u202f%", text)

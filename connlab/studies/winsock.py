@@ -30,7 +30,7 @@ BOUNDS = {
     "winsock-blocking": "stacks of two threads a connection",
     "winsock-select": "FD_SETSIZE, compiled with 32768",
     "winsock-select-64": "FD_SETSIZE, 64 in the headers; one is the listener",
-    "winsock-async-select": "the window's queue: 10 000 messages",
+    "winsock-async-select": "the window's queue: 10000 messages",
     "winsock-event-select": "64 events a wait; one wakes the thread",
     "winsock-overlapped": "64 events a wait; one wakes the thread",
     "winsock-iocp": "memory that posted receives lock",
