@@ -29,8 +29,7 @@ MODELS = {"blocking", "select", "async-select", "event-select", "overlapped", "i
 #: of the conformance suite, without what Wine's rates decide; a group of clients more,
 #: which stays, is no leak
 ECHO = (
-    "not thousand_who"
-    " and not (leak_nothing and (2000 or event-select or overlapped))"
+    "not thousand_who and not (leak_nothing and (2000 or event-select or overlapped))"
 )
 STOP = "signal_ends or cannot_delay_the_stop"
 

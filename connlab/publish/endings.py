@@ -61,14 +61,15 @@ def ending(entry: Mapping[str, Any]) -> Ending | None:
         by="; ".join(dict.fromkeys(filter(None, reasons))) or "—",
         widest=_width(widest) if widest else "—",
         target=f"±{100 * widest['target']:.3g}\u202f%" if widest else "—",
-        reached=all(
-            s.get("met", all(map(_is_met, s.get("widths") or ()))) for s in sweeps
-        ),
+        reached=all(map(_reached, sweeps)),
     )
 
 
-def _is_met(width: Mapping[str, Any]) -> bool:
-    return bool(width.get("met"))
+def _reached(sweep: _Sweep) -> bool:
+    """Whether all targets were met; an older manifest says it of each interval."""
+    if "met" in sweep:
+        return bool(sweep["met"])
+    return all(width.get("met") for width in sweep.get("widths") or ())
 
 
 def _sweeps(entry: Mapping[str, Any]) -> list[_Sweep]:

@@ -20,7 +20,6 @@ from connlab.publish import markdown as md
 from connlab.publish.results import Run, Study
 from connlab.publish.sources import look_up
 from connlab.study.formatting import counted
-from connlab.study.metrics import metric
 from connlab.study.results import FILE, Results, commit_of, machine_of
 
 
