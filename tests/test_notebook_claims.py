@@ -366,7 +366,7 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     names = dict.fromkeys(["turns", "spent"]) | {"ratios": Mock(), "figures": Mock()}
     throughput = growth.assign(bound=False)
     names |= {"growth": growth, "throughput": throughput, "kept": ["pool"]}
-    names |= {"fewest": fewest, "itself": "", "names": {}}
+    names |= {"fewest": fewest, "itself": "", "measured": throughput}
     told = ["cell-12", "cell-13", "cell-13-1"]
     rules.execute("08-cores", *told, report=report, **names)
     claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}
@@ -463,15 +463,22 @@ def idle(fewest: Any, *most: int) -> dict[str, Any]:
     return names | {"figures": Mock(labels=lambda _: {"pool": "a pool"})}
 
 
-def windows(*levels: int) -> dict[str, Any]:
-    """Return what is told of a model at 50 and 900 idle connections."""
-    of = {"model": "winsock-select", "against": 0}
-    growth = [pair(value=v, idle=n, **of) for n, v in ((50, 8), (900, 3))]
+def windows(
+    *levels: int, verdicts: Sequence[str] = ("higher",), broke: Sequence[float] = (NAN,)
+) -> dict[str, Any]:
+    """Return what is told of models at 50 and 900 idle connections."""
+    growth = [
+        pair(word, value=v, idle=n, model=f"winsock-{i}", against=0)
+        for i, word in enumerate(verdicts)
+        for n, v in ((50, 8), (900, 3 - i))
+    ]
     names = {"growth": pd.DataFrame(growth), "idle": levels, "six": ["x"]}
-    names |= {"found": pd.DataFrame({"model": ["iocp"], "broke": [NAN]})}
-    names |= {"ends": pd.DataFrame({"connections": [63]}), "winsock": Mock()}
+    found = pd.DataFrame({"broke": broke}).assign(carried=64.0)
+    found["model"] = [f"winsock-{i}" for i in found.index]
+    names |= {"ends": pd.DataFrame({"connections": [7000]}), "winsock": Mock()}
     names["winsock"].system.return_value = "Wine"
-    return names | {"names": {"winsock-select": "select"}}
+    called = {f"winsock-{i}": "abc"[i] for i in range(3)}
+    return names | {"names": called, "found": found}
 
 
 def waited(*verdicts: str, own: int = 1, late: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -683,9 +690,34 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
                 "It does": False,
             },
         ),
-        ("15-winsock", windows(0, 900), {"without any": True, "With 900": True}),
-        ("15-winsock", windows(7, 900), {"costs with 7 ": True, "most 3": True}),
-        ("15-winsock", windows(7, 900), {"1 of 1 model ": True}),
+        ("15-winsock", windows(0, 900), {"costs without any.": True}),
+        ("15-winsock", windows(7, 900), {"costs with 7.": True, "a 3.00": True}),
+        ("15-winsock", windows(0, 900), {"Under Wine, 1 of 1 model carried": True}),
+        (
+            "15-winsock",
+            windows(0, 900, verdicts=[YES, YES, OPEN], broke=[NAN, 1000, 65]),
+            {
+                "1 of 3 models carried 7000 connections, the most tried; b broke "
+                "between 64 and 1000 and c broke at 65. With 900 idle connections a "
+                "request costs a 3.00 [1.90, 2.10] times and b 2.00 [1.90, 2.10] times "
+                "the CPU time that it costs without any; for the other no increase is "
+                "shown.": True
+            },
+        ),
+        (
+            "15-winsock",
+            windows(7, 900, verdicts=[OPEN, NO], broke=[1000]),
+            {
+                "none of 1 model carried 7000 connections, the most tried; a broke "
+                "between 64 and 1000. With 900 idle connections no model is shown to "
+                "pay more for a request than with 7.": True
+            },
+        ),
+        (
+            "15-winsock",
+            windows(0, 900, verdicts=[YES, NO, OPEN]),
+            {"without any; for the others no increase is shown.": True},
+        ),
     ],
 )
 def test_an_answer_says_what_is_known_and_no_more(of, names, expected):
@@ -707,7 +739,7 @@ def test_an_answer_says_what_is_known_and_no_more(of, names, expected):
 def test_ratios_that_are_bounds_are_named(bounds, note):
     rows = [pair(model=m, connections=n) for m, n in (("a", 1), ("b", 50))]
     rates = pd.DataFrame(rows).assign(bound=bounds)
-    figures = Mock(labels=lambda _: {"a": "A", "b": "B"})
+    figures = Mock(names=lambda _: {"a": "A", "b": "B"})
     about = {"rates": rates, "measured": None, "figures": figures}
     report = said('report.figure("uring-rps-ratios"', **about)
     told = [call.args[0] for call in report.note.mock_calls]
