@@ -281,7 +281,7 @@ def test_a_part_that_fails_loses_nothing_of_others(monkeypatch):
     assert "client: exit 3" in text.getvalue()
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_a_small_run_prints_and_keeps(build_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(plan, "WARM_SLICES", 1)
     monkeypatch.setattr(plan, "COUNTED_SLICES", 2)

@@ -115,7 +115,7 @@ def test_a_client_that_fails_or_hangs_is_an_error(code, message, monkeypatch):
         clients.run([sys.executable, "-c", code], cores.available())
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_all_that_are_installed_serve_a_round(build_dir, monkeypatch):
     monkeypatch.setattr(clients, "ROUNDS", 1)
     runs = clients.measure_all(plan())
@@ -126,7 +126,7 @@ def test_all_that_are_installed_serve_a_round(build_dir, monkeypatch):
         assert 1e-7 < run["server"] < 1e-3, run
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_a_page_that_is_not_there_fails(build_dir, monkeypatch):
     http_plan = plan()
     monkeypatch.setattr(web_page, "PAGE", "nowhere")

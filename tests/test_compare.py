@@ -581,7 +581,7 @@ def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
 # ---- with the real programs --------------------------------------------------------
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 @pytest.mark.parametrize(
     "load",
     [

@@ -489,7 +489,7 @@ def test_the_length_of_a_slice_may_vary_and_be_none(client_program, tmp_path):
     assert set(frame.loc[frame["slice"].notna(), "beside"]) == {2}
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_windows_hold_enough_response_times(client_program, tmp_path):
     """Of 1000 users in 50 ms most would have two or three answers."""
     factors = {"model": ["epoll", "poll"], "connections": [1000]}

@@ -15,7 +15,7 @@ def measured(tmp_path_factory):
     return report, {row["factors"]["model"]: row for row in rows(root)}
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_every_model_gives_a_whole_trial(measured):
     report, trials = measured
     assert report.done == len(trials) > 1
@@ -31,7 +31,7 @@ def test_every_model_gives_a_whole_trial(measured):
         assert row["gates"]["verified"]["ok"] is True
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_both_sides_count_the_same(measured):
     """Ours against theirs: what the client completed, the server answered."""
     for name, row in measured[1].items():
@@ -40,7 +40,7 @@ def test_both_sides_count_the_same(measured):
         assert completed <= row["server"]["stats"]["requests"] <= sent, name
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_cpu_time_seen_agrees_with_what_the_server_says(measured):
     """The window is part of the life, so its CPU time is at most that of the life."""
     for name, row in measured[1].items():

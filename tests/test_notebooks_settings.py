@@ -173,6 +173,7 @@ def test_a_misspelt_baseline_of_doubts_is_refused():
 @pytest.mark.parametrize(("seconds", "known"), [(1.0, True), (0.1, False)])
 def test_a_stall_of_the_whole_window_has_no_known_percentile(seconds, known):
     row = {"loop": "open", "stall": 200.0, "metric": "response_p99_s"}
+    row |= {"value": 0.19, "n": 4, "level": 0.95, "method": "t"}
     p99, report = pd.DataFrame([row | {"lo": 0.189, "hi": 0.191}]), Mock(spec=Report)
     names = {"p99": p99, "report": report, "stall": 200}
     rules.execute("09-doubts", "cell-19", duration=seconds, **names)

@@ -119,7 +119,7 @@ def test_a_server_that_got_little_time_is_sampled_for_longer(
     assert len(durations) == len(counts)
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_a_server_under_load_sends(tmp_path):
     if lack := profiling.missing():
         pytest.skip(lack)

@@ -165,7 +165,7 @@ def test_costs_are_measured_where_cells_are(connections, active, levels):
     assert why.levels(connections, active) == levels
 
 
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_a_known_server_makes_a_receive_and_a_send_for_each_request(tmp_path):
     if lack := counting.missing():
         pytest.skip(lack)
