@@ -571,6 +571,23 @@ def test_clients_that_were_started_end_when_another_host_is_lost(lost):
     assert [host.stopped for host in hosts] == [True, False, True]
 
 
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(("late_ns", "told"), [(1_200_000, False), (50_000_000, True)])
+def test_windows_that_lie_apart_by_more_than_clocks_may_fail_a_trial(
+    side, late_ns, told
+):
+    clients = group.HostGroup([Fake("h2"), Fake("h3")])
+    bounds = {"h2": 100_000, "h3": 150_000}
+    clients._offsets = {n: clock.Offset(0, bound) for n, bound in bounds.items()}
+    late = [late_ns if edge == side else 0 for edge in (0, 1)]
+    windows = {"h2": (0, 10**9), "h3": (late[0], 10**9 + late[1])}
+    if told:
+        with pytest.raises(ProgramError, match="^windows are 50 ms apart; h3 is last$"):
+            clients._check_windows(windows)
+    else:
+        clients._check_windows(windows)
+
+
 def test_timelines_add_up():
     header = "start_ms,requests,bytes,errors,max_response_ns,active\n"
     files = [header + "0,1,64,0,500,2\n100,3,64,0,10,2\n", header + "0,4,64,1,900,3\n"]

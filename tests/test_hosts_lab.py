@@ -163,19 +163,21 @@ def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three):
         pids = client_pids(three.space(3))
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(5)
+        time.sleep(3)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
 
     with carrier.Engine(roster.load(three.roster), lease_s=2.0) as engine:
-        thread = later(lambda: client_pids(three.space(3)), halt)
-        outcome = run(sides(engine))
+        server, clients = sides(engine)
+
+        def has_begun() -> bool:
+            return bool(clients.begins_s) and time.monotonic() > clients.begins_s
+
+        thread = later(has_begun, halt)
+        outcome = run((server, clients), duration=1.0)
         thread.join()
-    if outcome.failure:  # it was halted before its window began
-        assert outcome.failure.kind == "client-failed"
-        assert "ms apart; h3" in outcome.failure.reason
-    else:
-        assert list(outcome.client.model_dump()["hosts"]) == ["h2", "h3"]
+    assert outcome.failure is None
+    assert list(outcome.client.model_dump()["hosts"]) == ["h2", "h3"]
     assert not all_running(three)
 
 
@@ -242,8 +244,11 @@ def test_a_link_that_is_down_for_two_seconds_delays(three, hosts):
     thread = later(lambda: hosts[1].begins_s, flap)
     outcome = run(hosts, duration=4, timeout=9)
     thread.join()
-    # either it was survived, or the trial is a row that says why not
-    assert outcome.failure is None or outcome.failure.kind == "host-lost"
+    if outcome.failure:  # it was not survived, and the row says why
+        assert outcome.failure.kind == "host-lost"
+        assert "h2" in outcome.failure.reason
+    else:
+        assert list(outcome.client.model_dump()["hosts"]) == ["h2", "h3"]
     until(lambda: not all_running(three))
     assert run(hosts).failure is None
 

@@ -294,6 +294,14 @@ def test_not_more_than_two_bold_phrases_stand_on_a_screen(desktop):
         .map(e => Math.floor(e.getBoundingClientRect().top / innerHeight))"""
     screens = Counter(desktop.execute_script(script))
     assert max(screens.values(), default=0) <= 2
+    more = """const added = document.createElement("p")
+        added.innerHTML = "<strong>bold</strong> ".repeat(4)
+        document.querySelector("main").prepend(added)
+        try { """
+    screens = Counter(
+        desktop.execute_script(more + script + "} finally {added.remove()}")
+    )
+    assert max(screens.values()) == 3  # the first of a paragraph is lighter
 
 
 def test_the_page_jumps_and_does_not_glide(desktop):

@@ -56,6 +56,11 @@ It is {{< var response_time.nothing >}}, see @tbl-none.
 
 {{< include _generated/response-time/tbl-none.qmd >}}
 """
+WIDE = """
+{{< include _generated/response-time/tbl-wide.qmd >}}
+
+: Nine models. {#tbl-wide}
+"""
 BY_FORMAT = """
 ::: {.content-visible when-format="html"}
 Block-of-page.
@@ -81,6 +86,7 @@ def odd(tmp_path_factory):
         spoil_results(run)
         execute(run)
         made.append(paper / "sections" / "_limits.qmd", ASKED_IN_VAIN)
+        made.append(paper / "sections" / "_limits.qmd", WIDE)
         made.append(paper / "sections" / "_introduction.qmd", BY_FORMAT)
         rect = '<rect width="9" height="9"/>' * 3
         svg = f'<svg xmlns="http://www.w3.org/2000/svg">{rect}</svg>'
@@ -104,8 +110,17 @@ def spoil_results(run):
         {"factors": {"model": m, "connections": c}, "n": 3, "reason": "busy"}
         for m, c in cells
     ]
+    content["tables"].append(wide(table))
     content["figures"].append(made.figure("surprise"))
     made.write_json(results(run), content)
+
+
+def wide(table):
+    """Return a table of nine long columns."""
+    names = [f"model_{i}" for i in range(9)]
+    cells = ["108.2 thousand requests/s [107.9, 108.5]"] * 9
+    columns = [{"name": n, "label": f"{n} (1/s)"} for n in names]
+    return table | {"id": "tbl-wide", "columns": columns, "rows": [cells] * 4}
 
 
 def execute(run):
@@ -210,6 +225,11 @@ def test_oddities_pass_the_checks(odd):
     assert odd.unused == ("response-time/fig-surprise", "sundials")
 
 
+def test_a_wide_table_stays_within_the_margins(odd):
+    assert "108.2" in text_of_pdf(odd.pdf)
+    assert "model_8" in text_of(odd)
+
+
 def test_a_missing_value_and_table_are_marked_in_their_place(odd):
     text = text_of(odd)
     assert re.search(rf"{lacking.MISSING}, see Table \d+", text)
@@ -277,11 +297,12 @@ def test_a_missing_study_is_marked_in_its_place(tmp_path):
 def wrong(tmp_path_factory):
     """Return a paper of a run that is older than its trials, without a supplement.
 
-    Its answer has markup, and a table of it is wider than a page.
+    Its answer has markup, a table of it is wider than a page, its notebook is torn.
     """
 
     def spoil(run, paper):
         made.edit(results(run), made_at="2025-01-01T00:00:00Z", answer=NASTY)
+        (run / made.STUDY / "notebook.ipynb").write_text('{"cells": [')
         made.append(paper / "sections" / "_limits.qmd", UNBREAKABLE)
         include = "{{< include sections/_supplement.qmd >}}"
         made.replace(paper / "index.qmd", include, "")
@@ -299,6 +320,10 @@ def test_a_stale_figure_is_stamped_and_text_is_not_markup(wrong):
 def test_a_paper_without_a_supplement_has_one_page(wrong):
     assert wrong.supplement is None
     assert not (wrong.html.parent / "supplement.html").exists()
+
+
+def test_a_torn_notebook_has_no_page(wrong):
+    assert "notebook.html" not in wrong.html.read_text("utf-8")
 
 
 def test_a_table_that_cannot_break_is_found(wrong):
@@ -320,20 +345,3 @@ def test_a_rendering_that_fails_leaves_no_record(tmp_path):
         set_anew(tmp_path, spoil)
     problems = publish.check(tmp_path / "paper" / renderers.OUTPUT)
     assert any(rendering.STAMP in problem for problem in problems)
-
-
-def test_a_wide_table_stays_within_the_margins_and_a_torn_notebook_has_no_page(
-    tmp_path,
-):
-    def wide(run, _):
-        (run / made.STUDY / "notebook.ipynb").write_text('{"cells": [')
-        table = made.results()["tables"][0]
-        names = [f"model_{i}" for i in range(9)]
-        table["columns"] = [{"name": n, "label": f"{n} (1/s)"} for n in names]
-        table["rows"] = [["108.2 thousand requests/s [107.9, 108.5]"] * 9] * 4
-        made.edit(results(run), tables=[table])
-
-    done = set_anew(tmp_path, wide)
-    assert publish.check(done.html.parent) == []
-    assert "thousand" in text_of_pdf(done.pdf)
-    assert "notebook.html" not in done.html.read_text("utf-8")

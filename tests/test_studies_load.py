@@ -177,16 +177,16 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
     fixed |= {"delay": "1ms"}
     measure(tmp_path, factors=factors, fixed=fixed, trials=4, duration=4, warmup=0.2)
     expected = service + load.waiting(rate, service)
-    quiet = []
+    medians, quiet = [], 0
     for trial in rows(tmp_path):
         row = schema.flatten(trial)
         mean, median = row["response_mean_s"], row["response_p50_s"]
         assert mean is None or mean > 0.8 * expected
-        if all(gate["ok"] is not False for gate in trial["gates"].values()):
-            quiet += [median] if median else []
-    if len(quiet) < 2:
+        medians += [median] if median else []
+        quiet += all(gate["ok"] is not False for gate in trial["gates"].values())
+    if quiet < 2 and not min(medians, default=1) < expected:
         pytest.skip("other programs or a late client left too few trials to judge")
-    assert min(quiet) < expected
+    assert min(medians) < expected
 
 
 def test_loads_are_called_as_they_were_asked_for_where_they_lie_near():
