@@ -29,6 +29,11 @@ MODELS = {
 REFUSAL = {"select": (1000, "fd_setsize"), "thread": (30_000, "threads")}
 
 
+def usable(frame: pd.DataFrame, **more) -> pd.DataFrame:
+    """Return trials that count, each of its own, as intervals and ratios take them."""
+    return frame.assign(repeat=0, ok=True, label=None, reason=None).assign(**more)
+
+
 def t_on_logs(logs: Sequence[float], level: float = 0.95):
     """Return the bounds of SciPy's interval, as ratios."""
     interval = stats.ttest_1samp(logs, 0).confidence_interval(level)

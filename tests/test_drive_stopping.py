@@ -10,6 +10,7 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from study_made import usable
 
 from connlab import intervals
 from connlab.drive import stopping
@@ -297,7 +298,8 @@ def _printed(sets: list[np.ndarray]) -> list[float]:
         for number, logs in enumerate(sets)
         for model, arm in enumerate(logs)
         for block, log in enumerate(arm)
-    ).assign(ok=True, label="server-bound", reason=None, repeat=0)
+    )
+    frame = usable(frame, label="server-bound")
     table = intervals.ratios(frame, "throughput_rps", baseline=0, within=["within"])
     return list(np.sqrt(table["hi"] / table["lo"]) - 1)
 

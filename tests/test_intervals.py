@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from scipy import stats
 from scipy.special import digamma
 from statsmodels.stats.weightstats import DescrStatsW
-from study_made import t_on_logs
+from study_made import t_on_logs, usable
 
 from connlab.intervals import (
     centre,
@@ -36,12 +36,12 @@ from connlab.variances import (
 def trials(values: dict[str, list[float]], **columns) -> pd.DataFrame:
     """Return trials of several models, in blocks."""
     rows = [
-        {"model": model, "block": i, "repeat": 0, "throughput_rps": value}
+        {"model": model, "block": i, "throughput_rps": value}
         for model, rates in values.items()
         for i, value in enumerate(rates)
     ]
-    frame = pd.DataFrame(rows).assign(ok=True, label="server-bound", reason=None)
-    return frame.assign(**{"connections": 10} | columns)
+    more = {"label": "server-bound", "connections": 10} | columns
+    return usable(pd.DataFrame(rows), **more)
 
 
 UNKNOWN = pd.array([None] * 10, dtype="Int64")
@@ -424,8 +424,7 @@ def split_sets() -> pd.DataFrame:
         for part, pair in enumerate(("ab", "cb"))
         for model in pair
     ]
-    frame = pd.DataFrame(rows).assign(repeat=0, ok=True, rounds=None)
-    return frame.assign(label="server-bound", reason=None)
+    return usable(pd.DataFrame(rows), label="server-bound", rounds=None)
 
 
 @pytest.mark.parametrize("drop", [[], ["set"]], ids=["in turns", "in blocks"])

@@ -7,6 +7,7 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
+from study_made import usable
 
 from connlab.intervals import intervals
 from connlab.report import Report
@@ -39,7 +40,7 @@ def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:
         for model in ("poll", "epoll", "thread")
         for block in range(blocks)
     ]
-    frame = pd.DataFrame(rows).assign(repeat=0, ok=True, label=None, reason=None)
+    frame = usable(pd.DataFrame(rows))
     return frame.assign(key=frame.index.astype(str))
 
 
@@ -152,8 +153,8 @@ def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
         for x in (0.1, 0.9)
         for block in range(5)
     ]
-    frame = pd.DataFrame(rows).assign(model="epoll", work="spin", connections=50)
-    frame = frame.assign(repeat=0, ok=True, label=None, reason=None)
+    fixed = {"model": "epoll", "work": "spin", "connections": 50}
+    frame = usable(pd.DataFrame(rows), **fixed)
     _, results = cells(
         "11-load", "cell-21", measured=frame, under=frame, where=["work", "connections"]
     )
@@ -194,8 +195,7 @@ def overload(kept: dict[str, tuple[float, bool]]) -> dict:
         for model, (share, _) in kept.items()
         for block in range(5)
     ]
-    frame = pd.DataFrame(rows).assign(work="echo", connections=50, load=1.2)
-    frame = frame.assign(repeat=0, ok=True, label=None, reason=None)
+    frame = usable(pd.DataFrame(rows), work="echo", connections=50, load=1.2)
     frame["overloaded"] = frame["model"].map({m: full for m, (_, full) in kept.items()})
     frame["fairness_jain"] = 1 / (1 + 1 / 4) + (frame["block"] - 2) / 1e4
     frame["window_requests"] = 4 * 50

@@ -226,8 +226,7 @@ def test_bulk_is_asked_at_other_connections_for_other_sizes_alone(sizes, levels)
 
 def usable(rows: list[tuple], *columns: str, **more) -> pd.DataFrame:
     """Return rows of trials of which each counts."""
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.assign(repeat=0, ok=True, label=None, reason=None, **more)
+    return made.usable(pd.DataFrame(rows, columns=columns), **more)
 
 
 def test_both_kinds_of_clients_stand_side_by_side_where_both_were(report):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from study_made import usable
 
 from connlab.intervals import ratios
 from connlab.studies import coverage
@@ -43,9 +44,12 @@ def test_a_simulated_verdict_is_the_one_that_a_study_prints():
     )
     words = coverage.verdicts(logs)
     for sweep, word in zip(logs, words, strict=True):
-        trials = pd.concat(
-            pd.DataFrame({"model": model, "block": range(6), "x": x})
-            for model, x in (("a", np.ones(6)), ("b", np.exp(sweep)))
-        ).assign(repeat=0, ok=True, label=None, reason=None)
+        sides = (("a", np.ones(6)), ("b", np.exp(sweep)))
+        trials = usable(
+            pd.concat(
+                pd.DataFrame({"model": model, "block": range(6), "x": x})
+                for model, x in sides
+            )
+        )
         assert ratios(trials, "x", baseline="a")["verdict"].item() == word
     assert set(words) == {"lower", "alike", "higher", "undetermined"}
