@@ -588,7 +588,7 @@ def test_a_class_is_divided_into_contests_that_one_client_can_hold(monkeypatch, 
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
 def test_a_contest_has_a_ratio_for_each_server():
     result = contest.hold(["lessons/epoll"], connections=1)
     ratio = result.ratios["lessons/epoll"]["cpu"]
