@@ -7,7 +7,7 @@ import study_made as made
 from conftest import REFERENCE, with_reference
 
 from connlab import drive, schema
-from connlab.drive import cases, evaluation, recovery, redis
+from connlab.drive import cases, recovery, redis, store
 from connlab.drive.floor import FILE as FLOOR
 
 pytestmark = with_reference
@@ -37,7 +37,7 @@ def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path):
         measure=False,
     )
     assert (report.done, report.resumed, report.failed) == (0, 12, 0)
-    assert report.stopped_because == evaluation.REASON
+    assert report.stopped_because == store.NOT_MEASURED
     assert report.flagged == 3  # select beyond FD_SETSIZE
     assert "cut short" in report.remarks[0]
     assert before == {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
@@ -83,7 +83,7 @@ def test_what_was_seen_beside_the_trials_is_read_back(reference):
 def test_no_redis_is_started(reference):
     with redis.serving(program="/bin/false", measure=False) as place:
         assert place.address is None
-        assert place.reason == evaluation.REASON
+        assert place.reason == store.NOT_MEASURED
 
 
 def test_without_a_manifest_nobody_knows_the_machine(tmp_path):

@@ -12,6 +12,10 @@ The few names that notebooks and commands need:
 - `doctor` says what limits this machine; `core_count` and `lower_descriptors` are what
   studies of limits ask for besides.
 
+Who measures takes ``measure=False``, and who describes the machine the folder of a run
+(`recorded`), where figures and numbers are made anew from the facts of a run, also of
+one that another machine measured: what is on disk stays as it is.
+
 A sweep measures on this machine, or over the hosts that `CONNLAB_HOSTS` names
 (`connlab.drive.location`). How a trial goes is in `connlab.drive.trials`, how a sweep
 goes in `connlab.drive.sweeps`; what they leave behind is described in

@@ -29,13 +29,13 @@ from connlab import schema
 from connlab.drive import (
     cores,
     counting,
-    evaluation,
     idle_memory,
     machine,
     procfs,
     profiling,
     programs,
     servers,
+    store,
 )
 from connlab.drive.capacity import RING_BYTES, free_bytes, lockable_bytes
 from connlab.drive.floor import neighbour
@@ -117,7 +117,7 @@ def doctor(
     `parts` it does not try what perf may count, or whether a lab can be made.
     """
     if recorded:
-        then = evaluation.manifest(recorded), programs.registry(recorded)
+        then = store.recorded_manifest(recorded), programs.registry(recorded)
         return _as_recorded(*then, descriptors)
     registry, facts = None, gather()
     facts["lacks"] = _lacks() if parts else {}

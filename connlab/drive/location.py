@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from connlab import schema
-from connlab.drive import capacity, cores, evaluation, flags, hosts_asked, machine
+from connlab.drive import capacity, cores, flags, hosts_asked, machine, store
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
@@ -110,5 +110,5 @@ def core_count(recorded: Path | None = None) -> int:
     With `recorded`, the folder of a run: how many it had.
     """
     if recorded:
-        return evaluation.manifest(recorded)["machine"]["cores"]
+        return store.recorded_manifest(recorded)["machine"]["cores"]
     return configured().core_count()

@@ -21,7 +21,7 @@ from typing import Any
 
 import connlab
 from connlab import schema
-from connlab.drive import cores, evaluation, hosts_asked, procfs, programs, store
+from connlab.drive import cores, hosts_asked, procfs, programs, store
 
 SYSCTLS = (
     *("fs.file-max", "fs.nr_open", "kernel.io_uring_disabled", "kernel.pid_max"),
@@ -85,7 +85,7 @@ def lower_descriptors(limit: int, recorded: Path | None = None) -> int | None:
     the folder of a run, nothing is changed: it is what this returned there.
     """
     if recorded:
-        then = evaluation.manifest(recorded)["machine"]["limits"]
+        then = store.recorded_manifest(recorded)["machine"]["limits"]
     else:
         hosts_asked.refuse("limits are lowered")
         then = limits()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import evaluation
+from connlab.drive import store
 from connlab.parameters import suggestion
 
 _LIST_TIMEOUT_S = 20
@@ -47,7 +47,9 @@ def registry(
     list its models.
     """
     if recorded:
-        return schema.Registry.model_validate(evaluation.manifest(recorded)["registry"])
+        return schema.Registry.model_validate(
+            store.recorded_manifest(recorded)["registry"]
+        )
     command = (programs or built()).server
     return _registry(command, _stamp(command[-1]))
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from connlab.drive import evaluation, hosts_asked, services
+from connlab.drive import hosts_asked, services, store
 from connlab.drive.host import LocalHost
 
 PROGRAM = "redis-server"
@@ -60,7 +60,7 @@ def serving(
     installed or with ``measure=False``; raises `RedisError` when it does not come up.
     """
     if not measure:
-        yield Redis(None, evaluation.REASON, None)
+        yield Redis(None, store.NOT_MEASURED, None)
         return
     hosts_asked.refuse("the database runs")
     path = shutil.which(program)

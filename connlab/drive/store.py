@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from connlab import schema
 from connlab.schema import Log, put
@@ -19,6 +20,10 @@ from connlab.schema import read_log as read
 TRIALS = schema.TRIALS
 PROGRESS = "progress.json"
 MANIFEST = "manifest.json"
+
+
+#: what a report says that was asked to measure nothing
+NOT_MEASURED = "nothing is measured, as the run is evaluated again"
 
 
 class StoreError(RuntimeError):
@@ -72,6 +77,18 @@ def _append(fd: int, name: str, line: str) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(fd, before)
         raise StoreError(f"{name}: {error.strerror}; nothing kept was lost") from error
+
+
+def recorded_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a run that is evaluated again: it names the machine.
+
+    FileNotFoundError when it has none that can be read.
+    """
+    path = folder / MANIFEST
+    facts = schema.read_json(path)
+    if facts is None:
+        raise FileNotFoundError(f"{path}: no manifest, so nobody knows the machine")
+    return facts
 
 
 def replace(path: Path, value: dict, *, flush: bool = False) -> None:

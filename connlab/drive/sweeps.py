@@ -23,7 +23,6 @@ from typing import Any
 
 from connlab import schema
 from connlab.drive import (
-    evaluation,
     flags,
     gates,
     grid,
@@ -214,7 +213,7 @@ def _as_recorded(folder: Path) -> SweepReport:
         **counts,
         seconds=0.0,
         window_share=None,
-        stopped_because=evaluation.REASON,
+        stopped_because=store.NOT_MEASURED,
         remarks=log.remarks,
     )
 
