@@ -190,6 +190,16 @@ def test_a_number_without_spread_is_printed_without_bounds():
     assert guide._number(row).startswith("[2]")
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [("2.00", "1.50 to 2.00"), ("1.00 [0.50, 3.00]", "0.50 to 3.00")],
+)
+def test_ratios_that_share_a_line_may_be_exact(second, expected):
+    exact = ratio("a", 1.5, "higher", width=1) | {"text": "1.50"}
+    rows = {"a": exact, "b": {"text": second}}
+    assert guide._with_ratio(["a", "b"], rows) == f"`a`, `b`: {expected}"
+
+
 def test_each_finding_stands_beside_the_reference(tmp_path):
     runs = tmp_path / "runs"
     for name, verdict in (("mine", "undetermined"), ("reference", "higher")):

@@ -281,9 +281,9 @@ def _groups(
 def _with_ratio(names: Sequence[str], rows: Mapping[str, Row]) -> str:
     ratio = _number(rows[names[0]])
     if len(names) > 1:
-        bounds = [_BOUNDS.search(rows[name]["text"]) for name in names]
-        low = min((b[1] for b in bounds if b), key=float)
-        high = max((b[2] for b in bounds if b), key=float)
+        bounds = [_bounds(rows[name]["text"]) for name in names]
+        low = min((low for low, _ in bounds), key=float)
+        high = max((high for _, high in bounds), key=float)
         ends = {"at least": f"at least {low}", "at most": f"at most {high}"}
         ratio = ends.get(rows[names[0]].get("bound"), f"{low} to {high}")
     return f"{', '.join(map(_as_code, names))}: {ratio}"
@@ -291,6 +291,12 @@ def _with_ratio(names: Sequence[str], rows: Mapping[str, Row]) -> str:
 
 _BOUNDS = re.compile(r"\[(\S+), (\S+)\]")
 """Of a ratio, as they are printed."""
+
+
+def _bounds(text: str) -> tuple[str, str]:
+    """Return the bounds of a ratio; one that is exact is both."""
+    found = _BOUNDS.search(text)
+    return (found[1], found[2]) if found else (text, text)
 
 
 def _as_code(name: str) -> str:
