@@ -349,7 +349,7 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
             "./a {port}": measured(40_000.0, 20e-6),
         },
         ratios={"epoll again": {"cpu": same}, "./a {port}": {"cpu": cost}},
-        busy={"epoll": (0.95, 0.8), "./a {port}": (0.5, 0.97)},
+        limits={"epoll": "server-bound", "./a {port}": "client-bound"},
         failed={"./b {port}": "it | died"},
     )
     asked = [

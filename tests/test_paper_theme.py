@@ -415,7 +415,7 @@ SHOWN = "Not shown: 2 [1, 3] times."
             UNSURE,
             "open",
             TOLD,
-            f"It pays 4 [3, 5] times. (Reference on A; this run {OPEN}.)",
+            f"It pays 4 [3, 5] times. (From the A run; this run {OPEN}.)",
         ),
     ],
 )

@@ -96,14 +96,6 @@ def test_a_sentence_counts_the_studies_that_reached_their_targets(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0, "1 min"), (4900, "82 min"), (7300, "2 h 2 min")]
-)
-def test_a_run_took_as_long_as_its_sweeps(seconds, said, tmp_path):
-    entry = {"earlier": {"a": sweep(seconds=seconds)}, "stopping": sweep(seconds=0)}
-    assert endings.took(run_of(tmp_path, x=entry)) == said
-
-
-@pytest.mark.parametrize(
     ("name", "command"),
     [
         ("full", "make paper PROFILE=full"),

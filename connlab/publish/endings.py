@@ -109,14 +109,6 @@ def _entries(run: Run) -> Mapping[str, Mapping[str, Any]]:
     return run.manifest.get("studies") or {}
 
 
-def took(run: Run) -> str:
-    """Return how long the studies of a run were measured, in minutes or in hours."""
-    sweeps = [s for entry in _entries(run).values() for s in _sweeps(entry)]
-    minutes = sum(sweep.get("seconds") or 0 for sweep in sweeps) / 60
-    whole = max(1, round(minutes))
-    return f"{whole} min" if whole < 120 else f"{whole // 60} h {whole % 60} min"
-
-
 def command(run: Run) -> str:
     """Return the command that measures as a run was measured.
 

@@ -95,7 +95,6 @@ def variables(run: Run, *, renderer: str) -> dict[str, Any]:
         else "sources that are no repository",
         "seed": ", ".join(sorted(map(str, seeds))) or "not recorded",
         "command": f"`{endings.command(run)}`",
-        "took": endings.took(run),
         "targets": endings.targets(run),
     }
 

@@ -176,7 +176,6 @@ def _agreement(run: Run, label: str, other: Run, paper: Path) -> str:
         label=md.escape(label),
         name=other.name,
         date=provenance.measured_on(other),
-        machine=provenance.machine(other),
         claims=len(by_claim) - count[NO_TRIALS],
         both=count[AGREES] + count[DIFFERS],
         agree=count[AGREES],
