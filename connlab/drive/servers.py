@@ -253,7 +253,7 @@ def model(name: str) -> schema.Model | None:
         except ValueError as error:
             raise ValueError(f"server {name!r}: {str(error).lower()}") from None
         label, digest = Path(words[0]).name, _digest(name, *words)
-        return _model(name, label=label, digest=digest, workers=_crew(name))
+        return _model(name, label=label, digest=digest, workers=_workers(name))
     if is_address(name):
         shown = str(address_of(name))
         return _model(name, label=shown, at=shown, digest=_digest(name))
@@ -271,7 +271,7 @@ def model(name: str) -> schema.Model | None:
         **facts,
         available=entry.available,
         reason=entry.reason,
-        workers=_crew(name),
+        workers=_workers(name),
         version=version,
         digest=_digest(f"{entry.command} {version}", *files),
     )
@@ -346,18 +346,18 @@ def check_settings(name: str, factors: Mapping[str, Any]) -> None:
     """
     if not is_external(name) and not is_lesson(name):
         return
-    crew = not is_lesson(name) and address_of(name) is None and _crew(name)
-    allowed = "no settings but workers" if crew else "no settings"
+    told = not is_lesson(name) and address_of(name) is None and _workers(name)
+    allowed = "no settings but workers" if told else "no settings"
     for setting in _SETTINGS:
         value = factors.get(setting)
         if value is None or (setting == "processes" and str(value) == "1"):
             continue
-        if not (crew and setting == "workers"):
+        if not (told and setting == "workers"):
             given = f"server {name}:{setting}={value}"
             raise ValueError(f"{given}: this server takes {allowed}")
 
 
-def _crew(name: str) -> str | None:
+def _workers(name: str) -> str | None:
     command = name if is_command(name) else entries()[name].command
     return "fixed" if "{workers}" in command else None
 
