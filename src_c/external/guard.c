@@ -130,8 +130,8 @@ static void go_first(void)
 
 /* Who waits for a process that ends shares its core with it: the kernel (seen
  * in 6.18) walks the entries of a dead process in /proc until nobody holds one,
- * and the process that does has to run to let go. First in line, the guard walked for the
- * 0.95 s after which the kernel lets others run. */
+ * and the process that does has to run to let go. First in line, the guard
+ * walked for the 0.95 s after which the kernel lets others run. */
 static void go_fairly(void)
 {
     struct sched_param fair = {.sched_priority = 0};

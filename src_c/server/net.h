@@ -54,8 +54,8 @@ bool net_accepted(struct server *server, int fd);
 /* Closes a connection that a limit of ours does not let in, and counts it. */
 void net_refuse(struct server *server, int fd, enum refusal reason);
 
-/* What it is counted under where a thread, a descriptor or memory was wanted and
- * `error` is why there is none. */
+/* What a refusal is counted under where a thread, a descriptor or memory was
+ * wanted, and `error` is why there is none. */
 enum refusal net_refusal(int error);
 
 /* Raises the soft limit of descriptors to the hard one, or to STOP_FDS if that
