@@ -17,6 +17,7 @@ from conftest import is_running
 
 from tests.conformance.harness import (
     PATIENCE_S,
+    SANITIZED,
     SERVER,
     Server,
     answers,
@@ -131,7 +132,10 @@ def test_a_copy_that_is_killed_is_told_and_the_other_serves(model):
         out, errors = server.process.communicate(timeout=PATIENCE_S)
     assert server.process.returncode == 1
     assert f"process {killed}: signal 9" in errors
-    assert json.loads(out)["workers_lost"] == 1
+    lost = errors.count(": signal 9")
+    assert json.loads(out)["workers_lost"] == lost
+    # a sanitizer's copy among other work may end too late, and its parent cuts it
+    assert lost == 1 or SANITIZED
 
 
 def direct_children(server: Server) -> list[int]:
