@@ -238,19 +238,21 @@ def line_ends(grid: sns.FacetGrid) -> None:
 def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
     """Return a dash and a marker for each colour, unlike those of its family."""
     marks: dict[str, tuple[Any, str]] = {}
-    families: list[tuple[float, int]] = []
+    families: list[list[float]] = []  # the hues of each, the first one's first
     for color in colors:
         hue, _, saturation = colorsys.rgb_to_hls(*mpl.colors.to_rgb(color))
         hue = hue if saturation > 0.05 else -1.0  # a grey has none
-        relatives = [i for i, (h, _) in enumerate(families) if abs(h - hue) < _HUE]
-        if relatives:
-            family = relatives[0]
-            families[family] = (families[family][0], families[family][1] + 1)
-        else:
-            family = len(families)
-            families.append((hue, 0))
-        marks[color] = _MARKS[families[family][1] % len(_MARKS)]
+        family = next((f for f in families if abs(f[0] - hue) < _HUE), None)
+        if family is None:
+            families.append(family := [])
+        marks[color] = _MARKS[len(family) % len(_MARKS)]
+        family.append(hue)
     return marks
+
+
+def _ink(line: Line2D) -> tuple[float, ...]:
+    """Return a line's colour as its name is written in: darker, to be read."""
+    return tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color()))
 
 
 def _name_outer_axes(grid: sns.FacetGrid) -> None:
@@ -276,7 +278,6 @@ def _write_ends(ax: Axes, ends: dict) -> None:
     wanted = [float(places[level][1]) for level in ends]
     heights = spread(wanted, gap, 0.0, 1.0) if wanted else []
     for (level, (x, y, line)), height in zip(ends.items(), heights, strict=True):
-        color = tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color()))
         ax.annotate(
             level,
             (x, y),
@@ -284,7 +285,7 @@ def _write_ends(ax: Axes, ends: dict) -> None:
             textcoords="axes fraction",
             va="center",
             fontsize=_SMALL,
-            color=color,
+            color=_ink(line),
             annotation_clip=False,
             arrowprops={"relpos": (0, 0.5), **_LEADER},
         )
@@ -298,7 +299,7 @@ def _write_beside(ax: Axes, level: str, x: float, y: float, line: Line2D) -> Non
         textcoords="offset points",
         va="bottom",
         fontsize=_SMALL,
-        color=tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color())),
+        color=_ink(line),
         bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.3},
         zorder=8,
     )

@@ -91,12 +91,12 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
         (entry, {n: r for n, r in designs.items() if families.get(n) != ONE_BY_ONE})
         for entry, designs in situations
     ]
-    known = [rows, *references.values()]
+    found = beside(paper, [rows, *references.values()])
     pieces = {
         TABLE: table(situations, families),
         FIGURE: draw(situations, registry, paper / FOLDER),
-        "beside": _beside(run, others, paper, known),
-        "direction": _direction(beside(paper, known)),
+        "beside": _beside(run, others, paper, found),
+        "direction": _direction(found),
     }
     fragments.write_all(paper / FOLDER, pieces)
 
@@ -462,15 +462,9 @@ def _times(found: Beside) -> str:
     return f" Sizes differ by up to {max(factors):.2g} times."
 
 
-def _beside(
-    run: Run, others: Mapping[str, Run], paper: Path, rows_of: Sequence[numbers.Rows]
-) -> str:
-    """Set each finding's number of the run and of its references beside each other.
-
-    ``rows_of`` has the numbers of the run, then those of each reference.
-    """
+def _beside(run: Run, others: Mapping[str, Run], paper: Path, found: Beside) -> str:
+    """Set each finding's number of the run and of its references beside each other."""
     labels, cells = list(others), []
-    found = beside(paper, rows_of)
     for finding, rows in found.items():
         here, *there = rows
         texts = [_number(row) if row and row["text"] else "—" for row in rows]

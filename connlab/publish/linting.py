@@ -9,8 +9,7 @@ escapes are documented in ``paper/README.md``:
 ``[9.416 ms]{.published table="gutica-response-time"}``
     a number that somebody else published; the lint looks it up in the table
     ``paper/published/TABLE.csv`` and complains when it is not there. With
-    ``full="9.416260757"`` it is that number, rounded; or, with ``full="A * B / C"``,
-    what follows from several numbers of the table.
+    ``full="A * B / C"`` it is what follows from several numbers of the table, rounded.
 
 Sections that show a study are also searched for comparing words ("faster"): those may
 stand in a ``.claim`` only, which the study's notebook checks. Options of programs
