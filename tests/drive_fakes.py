@@ -62,7 +62,7 @@ def estimate(study: str, **arguments) -> reports.Estimate:
     """Return what a sweep with the same arguments would cost."""
     made = planned(study, **arguments)
     on_disk = store.read(made.folder / store.TRIALS).trials
-    return plan.cost(made, plan.resumable(made, on_disk))
+    return plan.cost(made, {trial["key"]: trial for trial in on_disk})
 
 
 def under_way(*, began: float = 0.0, **changes) -> sweeps._Sweep:

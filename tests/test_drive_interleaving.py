@@ -51,8 +51,14 @@ def grouped(
     if slots is None:
         counts = [0] * len(cells)
         slots = grid.round_of(range(len(cells)), number=0, counts=counts, seed=1)
-    whole = interleaving.sets(cells, models, beside=together)
+    whole = whole_sets(cells, together, models=models)
+    room = room or capacity.local_room
     return interleaving.groups(slots, cells, models, whole, room)
+
+
+def whole_sets(cells: list[dict], together=("model",), *, models=MODELS, **options):
+    tasks = capacity.tasks()
+    return interleaving.sets(cells, models, beside=together, tasks=tasks, **options)
 
 
 def cell(name: str, connections: int = 10, **more) -> dict:
@@ -72,9 +78,7 @@ def test_a_server_without_others_is_measured_alone():
     """In turns with nobody it would only rest."""
     (group,) = grouped([cell("epoll"), cell("iterative")])[:1]
     assert not group.baselines
-    whole = interleaving.sets(
-        [cell("epoll"), cell("iterative")], MODELS, beside="model"
-    )
+    whole = whole_sets([cell("epoll"), cell("iterative")])
     assert [s.baseline for s in whole] == [None, None]
 
 
@@ -152,7 +156,7 @@ def test_a_server_at_an_address_is_one_beside_however_many():
     assert not group.carried
     rest = group.without([slot for slot in group.slots if slot.cell == 0])
     assert [slot.cell for slot in rest.carried] == [0]
-    (whole,) = interleaving.sets(cells, models, beside=("model",))
+    (whole,) = whole_sets(cells, models=models)
     assert whole.servers == 10
 
 
@@ -163,7 +167,7 @@ def test_sets_share_a_trial_with_numbers_of_connections_beside():
     assert len(group.slots) == 4
     assert not group.carried
     assert group.baselines == {0: 2, 2: 2, 1: 3, 3: 3}
-    whole = interleaving.sets(cells, MODELS, beside=("model", "connections"))
+    whole = whole_sets(cells, ("model", "connections"))
     assert sorted(s.members for s in whole) == [(0, 2), (1, 3)]
     assert interleaving.sharing(whole) == ((0, 2, 1, 3),)
 
@@ -293,12 +297,11 @@ def test_a_server_that_is_added_later_brings_the_baseline_along():
 
 def test_the_baseline_is_the_one_that_is_asked_for():
     cells = [cell("poll"), cell("epoll"), cell("select")]
-    (whole,) = interleaving.sets(cells, MODELS, beside=("model",))
+    (whole,) = whole_sets(cells)
     assert whole.baseline == 1
-    baseline = {"model": "select"}
-    (whole,) = interleaving.sets(cells, MODELS, beside=("model",), baseline=baseline)
+    (whole,) = whole_sets(cells, baseline={"model": "select"})
     assert whole.baseline == 2
-    (whole,) = interleaving.sets(cells[::2], MODELS, beside=("model",))
+    (whole,) = whole_sets(cells[::2])
     assert whole.baseline == 0
 
 

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from connlab import schema
@@ -68,34 +67,34 @@ class Set:
 
 @dataclass(frozen=True)
 class Group:
-    """The slots that are measured together, and the baseline of each one's cell.
+    """The slots that are measured together, and the sets that they are of.
 
     `carried` are baselines that are measured once more: where they are not among the
-    slots, as a ratio needs both sides in one trial, and beside many others, unless
-    there is the `only` one server. Without `baselines` the only slot is measured alone.
+    slots, as a ratio needs both sides in one trial, and beside many others. Without
+    `sets` the only slot is measured alone.
     """
 
     slots: tuple[grid.Slot, ...]
-    baselines: Mapping[int, int] = field(default_factory=dict)
-    only: frozenset[int] = frozenset()
+    sets: tuple[Set, ...] = ()
+
+    @property
+    def baselines(self) -> dict[int, int]:
+        """The cell that each cell is compared with."""
+        return {cell: s.baseline for s in self.sets for cell in s.members}
 
     @property
     def carried(self) -> tuple[grid.Slot, ...]:
         cells = {slot.cell for slot in self.slots}
-        compared = Counter(
-            self.baselines[cell]
-            for cell in sorted(cells & self.baselines.keys())
-            if self.baselines[cell] != cell
-        )
-        wanted = {
-            cell: baselines_beside(others, only=cell in self.only) - (cell in cells)
-            for cell, others in compared.items()
-        }
-        return tuple(
-            replace(self.slots[0], cell=cell, copy=copy)
-            for cell, more in wanted.items()
-            for copy in range(1, more + 1)
-        )
+        carried: list[grid.Slot] = []
+        for each in self.sets:
+            if others := cells.intersection(each.members) - {each.baseline}:
+                count = baselines_beside(len(others), only=each.only)
+                more = count - (each.baseline in cells)
+                carried += [
+                    replace(self.slots[0], cell=each.baseline, copy=copy)
+                    for copy in range(1, more + 1)
+                ]
+        return tuple(carried)
 
     @property
     def all(self) -> tuple[grid.Slot, ...]:
@@ -127,7 +126,7 @@ def sets(
     beside: Sequence[str],
     baseline: Mapping[str, Any] | None = None,
     unavailable: Collection[int] = (),
-    tasks: int | None = None,
+    tasks: int,
 ) -> tuple[Set, ...]:
     """Return the sets that the cells of a sweep form, which differ in `beside` only.
 
@@ -135,12 +134,10 @@ def sets(
     a server is compared with the baseline that has as many connections. The baseline of
     a set is the first cell that has the levels of `baseline`
     (`BASELINE` by default), else the first of all. Cells that are `unavailable` cannot
-    be measured at all. `tasks` is how many the system of the servers allows, by default
-    this machine.
+    be measured at all. `tasks` is how many the system of the servers allows.
     """
     together: dict[tuple[str, str], list[int]] = {}
     alone = []
-    tasks = capacity.tasks() if tasks is None else tasks
     for number, cell in enumerate(cells):
         available = number not in unavailable
         if beside and available and takes_turns(models[cell["model"]], cell, tasks):
@@ -199,40 +196,25 @@ def groups(
     cells: Sequence[Mapping[str, Any]],
     models: Mapping[str, schema.Model],
     sets: Sequence[Set],
-    room: Callable[[], capacity.Room] | None = None,
+    room: Callable[[], capacity.Room],
 ) -> list[Group]:
     """Return the slots of a round in the order of measuring, sets together.
 
     What shares a trial stands where the first of its slots stood. Where there is no
     room for all of it, it is divided, and each part carries the baseline; so does a set
     whose baseline is kept already. What differs in its number of connections only stays
-    together if it can. `room` returns the room, by default that of this machine.
+    together if it can. `room` returns the room, and is asked where sets are compared.
     """
-    set_of = {cell: cell_set for cell_set in sets for cell in cell_set.members}
+    trial_of = {cell: each.trial for each in sets for cell in each.members}
     slots_of: dict[Hashable, list[grid.Slot]] = {}
     for slot in slots:
-        slots_of.setdefault(set_of[slot.cell].trial or slot, []).append(slot)
-    any_shared = any(cell_set.baseline is not None for cell_set in sets)
-    free = (room or capacity.local_room)() if any_shared else capacity.Room()
+        slots_of.setdefault(trial_of[slot.cell] or slot, []).append(slot)
+    free = room() if any(trial_of.values()) else capacity.Room()
     result = []
-    for members in slots_of.values():
-        whole = _whole(members, set_of)
-        if whole.baselines:
-            result += _divided(whole, cells, models, free)
-        else:
-            result += [Group((slot,)) for slot in members]
+    for trial, members in slots_of.items():
+        whole = Group(tuple(members), tuple(s for s in sets if s.trial == trial))
+        result += _divided(whole, cells, models, free) if whole.sets else [whole]
     return result
-
-
-def _whole(slots: Sequence[grid.Slot], set_of: Mapping[int, Set]) -> Group:
-    """Return the slots of a trial as one group, as if there were room for it."""
-    of = {slot.cell: set_of[slot.cell] for slot in slots}
-    compared = {cell: s for cell, s in of.items() if s.baseline is not None}
-    return Group(
-        tuple(slots),
-        {cell: s.baseline for cell, s in compared.items()},
-        frozenset(s.baseline for s in compared.values() if s.only),
-    )
 
 
 def _divided(

@@ -64,9 +64,9 @@ class SweepPlan:
     seed: int
     histograms: bool
     parameters: Mapping[str, Any]
-    beside: tuple[str, ...]
     sets: tuple[interleaving.Set, ...]
-    unheld: Mapping[int, str]
+    unavailable: Mapping[int, str]
+    """Why cells cannot be measured where the sweep is."""
     location: Location
 
     def key(
@@ -83,7 +83,7 @@ class SweepPlan:
             repeat=repeat,
             binaries=self.binaries_of(self.models[factors["model"]]),
             environment=self.environment,
-            unavailable=self.unavailable(cell),
+            unavailable=self.unavailable.get(cell),
             carried_by=carried_by,
             copy=copy,
         )
@@ -98,26 +98,10 @@ class SweepPlan:
             key: trials[key] for key in itertools.takewhile(trials.__contains__, keys)
         }
 
-    def unavailable(self, cell: int) -> str | None:
-        """Return why a cell cannot be measured where the sweep is; None: it can."""
-        model = self.models[self.cells[cell]["model"]]
-        if not model.available:
-            return model.reason or ""
-        return self.unheld.get(cell) or self.location.lacks(self.cells[cell], model)
-
     def binaries_of(self, model: schema.Model) -> dict[str, str]:
         """Return the hashes of the programs that a trial of this server runs."""
         digest = (model.model_extra or {}).get("digest")
         return dict(self.binaries) | ({"external": digest} if digest else {})
-
-    def baseline(self, cell: int) -> int | None:
-        """Return the cell that a cell is compared with in its set, if it is in one."""
-        return next((s.baseline for s in self.sets if cell in s.members), None)
-
-    def servers_beside(self, cell: int) -> float:
-        """Return the servers of a cell's set, for each of its cells."""
-        its_set = next(s for s in self.sets if cell in s.members)
-        return its_set.servers / len(its_set.members)
 
     def levels(self, cell: int) -> dict[str, Any]:
         """Return a cell's levels of the factors that vary."""
@@ -171,13 +155,16 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     programs = args.programs or built()
     baseline = None if args.baseline is None else grid.with_models(args.baseline)
     models = _checked_models(cells, programs, location, baseline=baseline)
-    lacking = [n for n, c in enumerate(cells) if location.lacks(c, models[c["model"]])]
+    unavailable = {
+        number: reason
+        for number, cell in enumerate(cells)
+        if (reason := _unavailable(cell, models[cell["model"]], location)) is not None
+    }
     together = {"beside": beside, "baseline": baseline, "tasks": location.tasks()}
-    sets = interleaving.sets(cells, models, unavailable=lacking, **together)
-    unheld = interleaving.unheld(sets, cells, location.descriptors())
-    if unheld:
-        lacking += unheld
-        sets = interleaving.sets(cells, models, unavailable=lacking, **together)
+    sets = interleaving.sets(cells, models, unavailable=unavailable, **together)
+    if unheld := interleaving.unheld(sets, cells, location.descriptors()):
+        unavailable |= unheld
+        sets = interleaving.sets(cells, models, unavailable=unavailable, **together)
     for count, shared in {(cell.get("cores"), cell.get("together")) for cell in cells}:
         location.cores({"cores": count, "together": shared})
     if not location.remote:
@@ -218,11 +205,16 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         seed=args.seed,
         histograms=args.histograms,
         parameters=parameters,
-        beside=beside,
         sets=sets,
-        unheld=unheld,
+        unavailable=unavailable,
         location=location,
     )
+
+
+def _unavailable(
+    cell: Mapping[str, Any], model: schema.Model, location: Location
+) -> str | None:
+    return location.lacks(cell, model) if model.available else model.reason or ""
 
 
 def _windows(args: SimpleNamespace) -> dict[str, Any]:
@@ -280,26 +272,6 @@ def _checked_models(
     return models
 
 
-def resumable(plan: SweepPlan, rows: Sequence[Mapping]) -> dict[str, dict]:
-    """Return the trials on disk that the sweep need not repeat, by key.
-
-    With them those of baselines that were measured once more for their sets.
-    """
-    on_disk = {row.get("key"): row for row in rows}
-    kept = {}
-    for cell in range(len(plan.cells)):
-        baseline = plan.baseline(cell)
-        for repeat in range(plan.rule.most):
-            key = plan.key(cell, repeat)
-            if key not in on_disk:
-                continue
-            kept[key] = on_disk[key]
-            rounds = on_disk[key].get("turns")
-            if baseline is not None and rounds:
-                kept |= plan.copies(baseline, repeat, rounds["set"], on_disk)
-    return kept
-
-
 def baseline_absent(plan: SweepPlan) -> list[str]:
     """Return a remark where no cell has the levels of the baseline that was named."""
     levels = (plan.parameters["baseline"] or {}).items()
@@ -337,18 +309,19 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     """Return what a trial of a cell takes: the mean of past ones, or a guess."""
     if past_s:
         return sum(past_s) / len(past_s)
-    factors, model = plan.cells[cell], plan.models[plan.cells[cell]["model"]]
-    if plan.unavailable(cell) is not None:
+    if cell in plan.unavailable:
         return 0.0
+    factors, model = plan.cells[cell], plan.models[plan.cells[cell]["model"]]
     connections = factors.get("connections") or 1
     measuring = factors["warmup"] + _window_s(factors, model)
-    if plan.baseline(cell) is not None:
+    its_set = next(s for s in plan.sets if cell in s.members)
+    if its_set.baseline is not None:
         first = min(connections, _FIRST) * _FIRST_S
         settling = _users(factors) * _answer_s(factors)  # all are answered once
         connecting = first + connections * _PER_CONNECTION_S + settling
         longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
-        whole = plan.servers_beside(cell)
-        return whole * (_IN_SET_S + connecting + longer * measuring)
+        servers_each = its_set.servers / len(its_set.members)
+        return servers_each * (_IN_SET_S + connecting + longer * measuring)
     connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)

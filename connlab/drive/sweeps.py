@@ -47,7 +47,6 @@ from connlab.drive.plan import (
     guess_s,
     prepare,
     refuse_foreign_trials,
-    resumable,
 )
 from connlab.drive.programs import Programs
 from connlab.drive.progress import Show, display, duration_text, say
@@ -185,7 +184,7 @@ def sweep(
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
             remarks = [*log.remarks, *baseline_absent(plan)]
             refuse_foreign_trials(plan, log.trials, manifest)
-            kept = resumable(plan, log.trials)
+            kept = {row["key"]: row for row in log.trials if "key" in row}
             under_way = _Sweep(plan, host, kept, append, remarks, began)
             report = under_way.run(progress)
         stop_signal = interrupt.caught()
@@ -330,7 +329,7 @@ class _Sweep:
                     return
                 rows |= measured
             flat = {slot: schema.flatten(rows[slot]) for slot in group.slots}
-            if group.baselines:
+            if group.sets:
                 self._add_log_ratios(group, rows, flat)
             for slot in group.slots:
                 self.rows[slot.cell].append(flat[slot])
@@ -408,13 +407,10 @@ class _Sweep:
 
         metrics = tuple(self.plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
         for slot in group.slots:
-            cell = group.baselines[slot.cell]
-            if slot.cell == cell:
-                flat[slot][stopping.RATIOS] = {}
-                continue
-            row = rows[slot]
-            baselines = self._baselines_of(slot, cell, rows)
-            logs = rounds.to_baseline(row, baselines, metrics)
+            cell, logs = group.baselines[slot.cell], {}
+            if slot.cell != cell:
+                baselines = self._baselines_of(slot, cell, rows)
+                logs = rounds.to_baseline(rows[slot], baselines, metrics)
             flat[slot][stopping.RATIOS] = logs
 
     def _baselines_of(
@@ -422,17 +418,18 @@ class _Sweep:
     ) -> list[dict]:
         """Return the trials of the baseline, a cell, in the set of a slot's trial.
 
-        Those that count, of `rows` and of those on disk.
+        Those that count, of `rows` and of those on disk; of a key that a crash left
+        there, and that was measured once more, the new one.
         """
-        name = (rows[slot].get("turns") or {}).get("set")
+        name = schema.pick(rows[slot], "turns.set")
         if name is None:
             return []
-        there = [row for s, row in rows.items() if s.cell == cell]
-        there += self.plan.copies(cell, slot.repeat, name, self.kept).values()
+        there = self.plan.copies(cell, slot.repeat, name, self.kept)
+        there |= {row["key"]: row for s, row in rows.items() if s.cell == cell}
         return [
             row
-            for row in there
-            if (row.get("turns") or {}).get("set") == name
+            for row in there.values()
+            if schema.pick(row, "turns.set") == name
             and stopping.is_used(schema.flatten(row))
         ]
 
@@ -692,12 +689,12 @@ def _outcomes(
     setting: trials.Setting,
     host: Host,
 ) -> list[trials.Outcome] | None:
-    reason = plan.unavailable(group.all[0].cell)
+    reason = plan.unavailable.get(group.all[0].cell)
     if reason is not None:
         reason = reason or "not available here"
         return [trials.not_measured(setting.model, "unavailable", reason)]
     clients = plan.location.turning(cells[0])
-    if group.baselines:
+    if group.sets:
         return interleaving.run(
             cells, setting, models=plan.models, host=host, clients=clients
         )
