@@ -13,7 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from connlab import drive, schema
-from connlab.drive import plan, reports, store, sweeps
+from connlab.drive import cores, plan, progress, store, sweeps, trials
+from connlab.drive.host import LocalHost
 
 FAKES = Path(__file__).parent / "fakes"
 ROOT = Path(__file__).parent.parent
@@ -58,7 +59,7 @@ def planned(study: str, **arguments) -> plan.SweepPlan:
     return plan.prepare(bound.arguments)
 
 
-def estimate(study: str, **arguments) -> reports.Estimate:
+def estimate(study: str, **arguments) -> progress.Estimate:
     """Return what a sweep with the same arguments would cost."""
     made = planned(study, **arguments)
     on_disk = store.read(made.folder / store.TRIALS).trials
@@ -71,6 +72,17 @@ def under_way(*, began: float = 0.0, **changes) -> sweeps._Sweep:
     return sweeps._Sweep(plan, None, {}, print, [], began, **changes)
 
 
+def trial(model: str = "good", **factors) -> trials.Outcome:
+    """Run one short trial of a fake server with three connections."""
+    usual = {"model": model, "workload": "echo", "connections": 3}
+    usual |= {"duration": 0.3, "warmup": 0.05}
+    sets, host = cores.split(cores.available()), LocalHost()
+    setting = trials.Setting(usual | factors, 5, sets, programs())
+    outcome = trials.run(setting, server_host=host, client_host=host)
+    assert not host._programs
+    return outcome
+
+
 def rows(root: Path, study: str = "s") -> list[dict]:
     text = (root / "r" / study / "trials.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
@@ -80,8 +92,8 @@ def trials_of(root: Path, servers: list[str], **options) -> dict[str, schema.Tri
     """Sweep servers with four connections; return the trial of each."""
     options = {"duration": 0.3, "fixed": {"connections": 4}} | options
     measure(root, factors={"server": servers}, warmup=0.1, **options)
-    trials = [schema.Trial.model_validate(row) for row in rows(root)]
-    return {trial.factors["model"]: trial for trial in trials}
+    made = [schema.Trial.model_validate(row) for row in rows(root)]
+    return {trial.factors["model"]: trial for trial in made}
 
 
 def manifest(root: Path) -> dict:

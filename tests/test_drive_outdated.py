@@ -28,39 +28,31 @@ def run(monkeypatch, tmp_path):
     return folder, keep
 
 
-def test_a_run_of_today_or_without_trials_goes_on(run):
-    folder, keep = run
-    assert outdated.changes(folder) is None
-    keep()
-    assert outdated.changes(folder) is None
-    keep(NOW)
+def test_what_was_never_measured_is_not_outdated(run):
+    folder, _ = run
     assert outdated.changes(folder) is None
 
 
-def test_hosts_of_one_study_do_not_make_a_run_outdated(run):
+OLD = {"binaries": {"server": "old", "client": "new"}, "kernel": "5.9"}
+RUNS = {
+    "without trials": ([], None),
+    "of today": ([NOW], None),
+    "with hosts of one study": ([NOW | {"stand_in": True}], None),
+    "with one study of today": ([NOW | {"kernel": "5.9"}, NOW], None),
+    "of another build and kernel": ([NOW | OLD], "kernel, binaries"),
+    # measured in one run, every study would fail: its trials are of another class
+    **{
+        f"with {name}": ([NOW | {name: [1, 0]}], name)
+        for name in ("chosen_cores", "cpu_quota", "clients")
+    },
+}
+
+
+@pytest.mark.parametrize(("environments", "changes"), RUNS.values(), ids=RUNS)
+def test_what_changed_since_a_run_is_named(run, environments, changes):
     folder, keep = run
-    keep(NOW | {"stand_in": True})
-    assert outdated.changes(folder) is None
-
-
-@pytest.mark.parametrize("name", ["chosen_cores", "cpu_quota", "clients"])
-def test_what_only_the_older_run_had_is_a_change(run, name):
-    """Its trials are of another class: measured in one run, every study would fail."""
-    folder, keep = run
-    keep(NOW | {name: [1, 0]})
-    assert outdated.changes(folder) == name
-
-
-def test_one_study_of_today_is_enough(run):
-    folder, keep = run
-    keep(NOW | {"kernel": "5.9"}, NOW)
-    assert outdated.changes(folder) is None
-
-
-def test_what_changed_is_named(run):
-    folder, keep = run
-    keep(NOW | {"binaries": {"server": "old", "client": "new"}, "kernel": "5.9"})
-    assert outdated.changes(folder) == "kernel, binaries"
+    keep(*environments)
+    assert outdated.changes(folder) == changes
 
 
 def test_an_old_run_keeps_all_under_the_day_of_its_last_trial(run):

@@ -2,15 +2,14 @@
 
 import time
 
-import drive_fakes
 import pytest
 from conftest import wait_for
+from drive_fakes import trial
 
-from connlab.drive import cores, stall, trials
+from connlab.drive import stall
 from connlab.drive.host import HostLost, LocalHost
 
-FACTORS = {"model": "good", "workload": "echo", "connections": 3}
-FACTORS |= {"duration": 0.6, "warmup": 0.1}
+FACTORS = {"duration": 0.6, "warmup": 0.1}
 
 
 class _Host:
@@ -86,14 +85,7 @@ def test_a_host_that_is_lost_is_no_traceback():
 
 
 def test_a_trial_keeps_what_happened(client_program):
-    host = LocalHost()
-    setting = trials.Setting(
-        factors=FACTORS | {"duration": 2.0, "stall": 400},
-        seed=5,
-        cores=cores.split(cores.available()),
-        programs=drive_fakes.programs(),
-    )
-    outcome = trials.run(setting, server_host=host, client_host=host)
+    outcome = trial(duration=2.0, warmup=0.1, stall=400)
     assert outcome.failure is None, outcome.failure
     assert outcome.server.exit == 0
     assert outcome.server.stall.seconds == pytest.approx(0.6, abs=0.21)

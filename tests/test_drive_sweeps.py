@@ -135,6 +135,8 @@ def test_a_failed_trial_is_a_row_with_its_reason(tmp_path):
         ({"fixed": {"workload": "eco"}}, "'eco'.*'echo'"),
         ({"trials": 0}, "trials: 0"),
         ({"duration": -1}, "duration: -1"),
+        ({"response_times": -1}, "response_times: -1; allowed: 0 or more"),
+        ({"duration_max": 0.1}, r"duration_max: 0.1; allowed: 0\.2 "),
         ({"run": "../x"}, r"run: '\.\./x'"),
         ({"fixed": {"descriptors": 101}}, "descriptors: 101; "),
     ],

@@ -6,33 +6,17 @@ import time
 
 import drive_fakes
 import pytest
+from drive_fakes import trial
 
-from connlab.drive import cores, trials
-from connlab.drive.host import LocalHost
+from connlab.drive import trials
 from connlab.drive.running import NotServing, running
 
 pytestmark = pytest.mark.usefixtures("client_program")
 
 
-def _run(model: str = "good", **changes) -> trials.Outcome:
-    factors = {"model": model, "workload": "echo", "connections": 3}
-    factors |= {"duration": 0.3, "warmup": 0.05} | changes.pop("factors", {})
-    setting = trials.Setting(
-        factors=factors,
-        seed=5,
-        cores=cores.split(cores.available()),
-        programs=drive_fakes.programs(),
-        **changes,
-    )
-    host = LocalHost()
-    outcome = trials.run(setting, server_host=host, client_host=host)
-    assert not host._programs
-    return outcome
-
-
 @pytest.mark.serial
 def test_a_good_trial_has_both_sides_and_samples():
-    outcome = _run()
+    outcome = trial()
     assert outcome.failure is None
     assert outcome.client.connections.surviving == 3
     assert outcome.client.seed == 5
@@ -47,18 +31,34 @@ def test_a_good_trial_has_both_sides_and_samples():
 
 
 @pytest.mark.parametrize(
-    ("model", "kind", "words"),
+    ("model", "factors", "kind", "words"),
     [
-        ("exits", "server-start", "bind: "),
-        ("junk", "server-start", "hello, world"),
-        ("vague", "server-start", "host"),
-        ("dies", "server-died", "killed by SIGKILL"),
+        ("exits", {}, "server-start", "bind: "),
+        ("junk", {}, "server-start", "hello, world"),
+        ("vague", {}, "server-start", "host"),
+        ("dies", {"duration": 1.0}, "server-died", "killed by SIGKILL"),
+        (
+            "good",
+            {"think": "usage"},
+            "client-failed",
+            "exit 2: client: --think usage: ",
+        ),
+        ("good", {"think": "text"}, "client-failed", "all went well"),
+        ("good", {"think": "half"}, "client-failed", "malformed: connections.asked"),
     ],
 )
-def test_a_server_that_fails_is_a_reason(model, kind, words):
-    outcome = _run(model, factors={"duration": 1.0})
-    assert outcome.failure.kind == kind
-    assert words in outcome.failure.reason
+def test_a_program_that_fails_is_a_reason(model, factors, kind, words):
+    failure = trial(model, **factors).failure
+    assert failure.kind == kind
+    assert words in failure.reason
+
+
+def test_a_server_that_never_gets_ready(monkeypatch):
+    monkeypatch.setattr(trials, "READY_S", 0.3)
+    monkeypatch.setattr(trials, "GRACE_S", 0.1)
+    failure = trial("mute").failure
+    assert failure.kind == "server-start"
+    assert "0.3 s" in failure.reason
 
 
 def test_a_server_whose_ready_line_lacks_its_address_is_not_serving():
@@ -71,45 +71,24 @@ def test_a_server_whose_ready_line_lacks_its_address_is_not_serving():
 
 
 def test_a_server_that_dies_midway_leaves_what_the_client_saw():
-    outcome = _run("dies", factors={"duration": 5.0})
+    outcome = trial("dies", duration=5.0)
     assert outcome.client.connections.established == 3
     assert outcome.client.connections.surviving == 0
     assert outcome.seconds < 5
 
 
 def test_a_server_whose_own_counts_are_none_is_measured_without_them():
-    outcome = _run("miscounts")
+    outcome = trial("miscounts")
     assert outcome.failure is None
     assert outcome.server.stats is None
     assert outcome.client.window["requests"] > 0
 
 
-def test_a_server_that_never_gets_ready(monkeypatch):
-    monkeypatch.setattr(trials, "READY_S", 0.3)
-    monkeypatch.setattr(trials, "GRACE_S", 0.1)
-    outcome = _run("mute")
-    assert outcome.failure.kind == "server-start"
-    assert "0.3 s" in outcome.failure.reason
-
-
-@pytest.mark.parametrize(
-    ("way", "words"),
-    [
-        ("usage", "exit 2: client: --think usage: "),
-        ("text", "all went well"),
-        ("half", "malformed: connections.asked"),
-    ],
-)
-def test_a_client_that_fails_is_a_reason(way, words):
-    outcome = _run(factors={"think": way})
-    assert outcome.failure.kind == "client-failed"
-    assert words in outcome.failure.reason
-
-
 def test_a_client_that_hangs_is_ended(monkeypatch):
     monkeypatch.setattr(trials, "GRACE_S", 0.2)
+    monkeypatch.setattr(trials, "timeout_s", lambda factors: 0.5)
     began = time.monotonic()
-    outcome = _run(factors={"think": "hang"}, timeout_s=0.5)
+    outcome = trial(think="hang")
     assert outcome.failure.kind == "client-hung"
     assert "0.5 s" in outcome.failure.reason
     assert time.monotonic() - began < 20
@@ -117,7 +96,7 @@ def test_a_client_that_hangs_is_ended(monkeypatch):
 
 def test_a_client_that_reports_and_lingers_is_ended(monkeypatch):
     monkeypatch.setattr(trials, "GRACE_S", 0.2)
-    outcome = _run(factors={"think": "linger"})
+    outcome = trial(think="linger")
     assert outcome.failure is None
 
 

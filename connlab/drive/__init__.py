@@ -30,7 +30,7 @@ from connlab.drive.location import core_count
 from connlab.drive.machine import lower_descriptors
 from connlab.drive.profiling import profile
 from connlab.drive.programs import Programs, models, registry
-from connlab.drive.reports import SweepReport
+from connlab.drive.progress import SweepReport
 from connlab.drive.sweeps import sweep
 from connlab.drive.web_page import page
 from connlab.drive.workers import all_served

@@ -23,7 +23,7 @@ from connlab.drive import (
 )
 from connlab.drive.location import Location, configured
 from connlab.drive.programs import Programs, built, registry, unknown
-from connlab.drive.reports import Estimate
+from connlab.drive.progress import Estimate
 
 # What a trial takes beside warm-up and window, in seconds, as fitted to 1400 trials of
 # a quick run on two cores: programs that start and end, and connections with a thread

@@ -10,6 +10,7 @@ to have ended when it reported (``end``). Two points of its CPU time are known w
 look: zero when it started, and the total in its report, as it ends soon after.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -192,13 +193,10 @@ def _growth(points: Sequence[Point], span: Window) -> tuple[float, float] | None
 
 def _at(points: Sequence[Point], time_s: float) -> float:
     """Return a counter's value at a time, on the line between two readings."""
-    before = points[0]
-    for point in points:
-        if point[0] >= time_s:
-            span = point[0] - before[0]
-            share = (time_s - before[0]) / span if span > 0 else 1.0
-            return before[1] + share * (point[1] - before[1])
-        before = point
+    for (from_s, first), (to_s, last) in itertools.pairwise(points):
+        if to_s >= time_s:
+            share = (time_s - from_s) / (to_s - from_s) if to_s > from_s else 1.0
+            return first + share * (last - first)
     return points[-1][1]
 
 

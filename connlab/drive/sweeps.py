@@ -49,8 +49,7 @@ from connlab.drive.plan import (
     refuse_foreign_trials,
 )
 from connlab.drive.programs import Programs
-from connlab.drive.progress import Show, display, duration_text, say
-from connlab.drive.reports import SweepReport
+from connlab.drive.progress import Show, SweepReport, display, duration_text, say
 from connlab.variances import TRIALS_MIN
 
 #: how much longer a budget lasts while no cell can have an interval: a slow machine
@@ -274,15 +273,12 @@ class _Sweep:
         return self.resumed_s + self.seconds
 
     @property
-    def window_share(self) -> float | None:
-        return self.window_s / self.seconds if self.done and self.seconds else None
-
-    @property
     def unused(self) -> dict[str, int]:
         return _unused(itertools.chain(*self.rows))
 
     def _counts(self) -> dict[str, Any]:
         """Return what heartbeat and report have in common."""
+        seconds = self.seconds
         return {
             "run": self.plan.run,
             "study": self.plan.study,
@@ -290,8 +286,8 @@ class _Sweep:
             "done": self.done,
             "resumed": self.resumed,
             "failed": self.unused["failed"],
-            "seconds": self.seconds,
-            "window_share": self.window_share,
+            "seconds": seconds,
+            "window_share": self.window_s / seconds if self.done else None,
         }
 
     def run(self, progress: bool) -> SweepReport:
@@ -377,12 +373,10 @@ class _Sweep:
             for outcome, trial in measured:
                 if self.plan.histograms and outcome.files.get("histogram"):
                     self._keep_histogram(trial.key, outcome.files["histogram"])
-            kept = [trial for _, trial in measured]
-            pairs = sorted(
-                zip(group.all, kept, strict=True),
-                key=lambda pair: pair[0].cell not in group.baselines.values(),
-            )
-            lines = [trial.model_dump_json(by_alias=True) for _, trial in pairs]
+            kept = dict(zip(group.all, (trial for _, trial in measured), strict=True))
+            baselines = set(group.baselines.values())
+            order = sorted(kept, key=lambda slot: slot.cell not in baselines)
+            lines = [kept[slot].model_dump_json(by_alias=True) for slot in order]
             self.append("\n".join(lines))
         except store.StoreError as error:
             self.reason = f"{error}; free some space, then the same call goes on"
@@ -391,10 +385,9 @@ class _Sweep:
             self.reason = f"{error}; once it is back, the same call goes on"
             return None
         self.done += len(group.slots)
-        self.window_s += sum(map(_measuring_s, kept))
-        self._count_rounds(kept)
-        rows = [trial.model_dump(by_alias=True) for trial in kept]
-        return dict(zip(group.all, rows, strict=True))
+        self.window_s += sum(map(_measuring_s, kept.values()))
+        self._count_rounds(kept.values())
+        return {s: trial.model_dump(by_alias=True) for s, trial in kept.items()}
 
     def _add_log_ratios(
         self,
@@ -433,7 +426,7 @@ class _Sweep:
             and stopping.is_used(schema.flatten(row))
         ]
 
-    def _count_rounds(self, trials: Sequence[schema.Trial]) -> None:
+    def _count_rounds(self, trials: Iterable[schema.Trial]) -> None:
         turns = next((trial.turns for trial in trials if trial.turns), None)
         if turns:
             self.rounds.update(
@@ -617,15 +610,8 @@ def _trials(
     outcomes = _outcomes(plan, group, cells, setting, host)
     if outcomes is None:
         return None
-    shared = {
-        "study": plan.study,
-        "seed": setting.seed,
-        "started_at": started_at,
-        "environment": plan.environment,
-        "cores": setting.cores.in_trial()
-        | services.cores_in_trial()
-        | plan.location.cores_in_trial(),
-    }
+    cores = setting.cores.in_trial() | services.cores_in_trial()
+    cores |= plan.location.cores_in_trial()
     set_name = plan.key(slots[0].cell, slots[0].repeat)
     kept = []
     pairs = zip(cells, outcomes, strict=True)
@@ -637,20 +623,24 @@ def _trials(
         in_set = {"set": set_name, "carried": carried}
         trial = schema.Trial(
             key=plan.key(slot.cell, slot.repeat, carried_by=name, copy=slot.copy),
+            study=plan.study,
             block=slot.block,
             order=slot.order,
             repeat=slot.repeat,
+            seed=setting.seed,
             factors=factors,
+            started_at=started_at,
             # a budget, and who asks what is left, know of a group's own slots
             seconds=outcome.seconds * (1 if carried else whole),
+            environment=plan.environment,
             binaries=plan.binaries_of(plan.models[factors["model"]]),
             commands=_commands(factors, in_turns or cells, setting, outcome),
+            cores=cores,
             server=outcome.server,
             client=outcome.client,
             timeline=_timeline(outcome),
             turns=outcome.turns and outcome.turns.model_copy(update=in_set),
             failure=outcome.failure,
-            **shared,
         )
         facts = trial.model_dump(by_alias=True)
         verdicts = {

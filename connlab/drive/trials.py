@@ -55,7 +55,6 @@ class Setting:
     cores: Cores
     programs: Programs
     model: schema.Model | None = None
-    timeout_s: float | None = None
     files: tuple[str, ...] = ("timeline",)
 
 
@@ -223,9 +222,8 @@ def _run_client(course: _Course) -> None:
 
 
 def _attend(course: _Course) -> None:
-    setting = course.setting
     began = time.monotonic()
-    allowed_s = setting.timeout_s or timeout_s(setting.factors)
+    allowed_s = timeout_s(course.setting.factors)
     until = began + allowed_s
     next_memory = began + MEMORY_LOOK_S
     pause = LOOK_S
