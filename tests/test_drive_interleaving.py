@@ -65,13 +65,21 @@ def cell(name: str, connections: int = 10, **more) -> dict:
     return {"model": name, "connections": connections, "slice": 20.0, **more}
 
 
-def test_cells_that_differ_in_the_model_take_turns():
-    cells = [cell("epoll", n) for n in (1, 10)] + [cell("poll", n) for n in (1, 10)]
-    assert sets(cells) == [["epoll", "poll"], ["epoll", "poll"]]
+TWO_WORKERS = [cell("epoll", workers=n) for n in (1, 2)]
+TWO_LOADS = [cell(name, n) for name in ("epoll", "poll") for n in (1, 10)]
 
 
-def test_without_beside_every_cell_is_measured_alone():
-    assert sets([cell("epoll"), cell("poll")], ()) == [["epoll"], ["poll"]]
+@pytest.mark.parametrize(
+    ("cells", "beside", "expected"),
+    [
+        (TWO_LOADS, ("model",), [["epoll", "poll"], ["epoll", "poll"]]),
+        (TWO_LOADS[::2], (), [["epoll"], ["poll"]]),
+        (TWO_WORKERS, ("model",), [["epoll"], ["epoll"]]),
+        (TWO_WORKERS, ("model", "workers"), [["epoll", "epoll"]]),
+    ],
+)
+def test_cells_that_differ_in_what_stands_beside_take_turns(cells, beside, expected):
+    assert sets(cells, beside) == expected
 
 
 def test_a_server_without_others_is_measured_alone():
@@ -87,12 +95,6 @@ def test_threads_take_turns_up_to_a_quarter_of_what_the_system_allows():
     tasks = {"tasks": 20_000}
     assert interleaving.takes_turns(thread, cell("thread", 5000), **tasks)
     assert not interleaving.takes_turns(thread, cell("thread", 5001), **tasks)
-
-
-def test_settings_of_the_server_may_differ_too():
-    cells = [cell("epoll", workers=n) for n in (1, 2)]
-    assert sets(cells) == [["epoll"], ["epoll"]]
-    assert sets(cells, ("model", "workers")) == [["epoll", "epoll"]]
 
 
 @pytest.mark.parametrize(
@@ -210,15 +212,13 @@ LITTLE = {
 def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
     wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
     wide |= {"locked_bytes": 1e15}
-    monkeypatch.setattr(
-        capacity, "local_room", lambda: capacity.Room(**wide | LITTLE[scarce])
-    )
+    room = capacity.Room(**wide | LITTLE[scarce])
     monkeypatch.setattr(capacity, "THREAD_BYTES", 0)
     name = {"tasks": "thread", "rings": "uring-workers"}.get(scarce, "epoll")
     rings = model("uring-workers", family="completion", workers="fixed")
     models = MODELS | {"thread": model("thread", holds="threads"), rings.name: rings}
     cells = [cell(name, 10, workers=n) for n in range(1, 4)]
-    groups = grouped(cells, ("workers",), models=models)
+    groups = grouped(cells, ("workers",), models=models, room=lambda: room)
     assert [len(group.all) for group in groups] == [2, 2]
 
 

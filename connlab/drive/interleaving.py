@@ -17,7 +17,6 @@ leave some of its users unserved, a trial that counts requests or stops a server
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -137,7 +136,7 @@ def sets(
     be measured at all. `tasks` is how many the system of the servers allows.
     """
     together: dict[tuple[str, str], list[int]] = {}
-    alone = []
+    alone, compared = [], []
     for number, cell in enumerate(cells):
         available = number not in unavailable
         if beside and available and takes_turns(models[cell["model"]], cell, tasks):
@@ -148,20 +147,15 @@ def sets(
         else:
             alone.append(Set((number,)))
     levels = (BASELINE if baseline is None else baseline).items()
-
-    def compared(members: Sequence[int], trial: str) -> Set:
+    for (trial, _), members in together.items():
+        if len(members) == 1:  # in turns it would only rest between its slices
+            alone.append(Set(tuple(members)))
+            continue
         has = (n for n in members if all(cells[n].get(k) == v for k, v in levels))
-        baseline = next(has, members[0])
-        only = servers.address_of(cells[baseline]["model"]) is not None
-        return Set(tuple(members), baseline, trial, only)
-
-    # in turns with nobody a server would only rest between its slices
-    alone += [Set(tuple(m)) for m in together.values() if len(m) == 1]
-    return *alone, *(
-        compared(members, trial)
-        for (trial, _), members in together.items()
-        if len(members) > 1
-    )
+        first = next(has, members[0])
+        only = servers.address_of(cells[first]["model"]) is not None
+        compared.append(Set(tuple(members), first, trial, only))
+    return *alone, *compared
 
 
 def unheld(
@@ -171,14 +165,11 @@ def unheld(
 
     Trials are divided down to such pairs, and the programs would have been started.
     """
-    pairs = {n: s.baseline for s in sets for n in s.members if s.baseline is not None}
-    reasons = {
-        n: flags.unheld(
-            cells[n], descriptors, beside=cells[baseline].get("connections") or 1
-        )
-        for n, baseline in pairs.items()
-        if n != baseline
-    }
+    reasons = {}
+    for compared in (s for s in sets if s.baseline is not None):
+        beside = cells[compared.baseline].get("connections") or 1
+        for n in set(compared.members) - {compared.baseline}:
+            reasons[n] = flags.unheld(cells[n], descriptors, beside=beside)
     return {n: reason for n, reason in reasons.items() if reason}
 
 
@@ -224,11 +215,8 @@ def _divided(
     room: capacity.Room,
 ) -> list[Group]:
     """Divide a trial until there is room for each part beside its baselines."""
-    slots, baselines = whole.slots, whole.baselines
-    need = {
-        n: capacity.needed(models[cells[n]["model"]], cells[n])
-        for n in {*baselines, *baselines.values()}
-    }
+    baselines = whole.baselines
+    need = {n: capacity.needed(models[cells[n]["model"]], cells[n]) for n in baselines}
 
     def fits(part: Sequence[grid.Slot]) -> bool:
         beside = replace(whole, slots=tuple(part)).all
@@ -236,30 +224,21 @@ def _divided(
             return False
         return room.holds(sum((need[slot.cell] for slot in beside), capacity.Room()))
 
-    parts: list[list[grid.Slot]] = [[]]
-    units = _units(slots, baselines, cells)
-    pieces = [[unit] if fits(unit) else [[slot] for slot in unit] for unit in units]
-    for unit in itertools.chain(*pieces):
-        its_own = {baselines[slot.cell] for slot in unit}
-        has_others = any(slot.cell not in its_own for slot in parts[-1])
-        if has_others and not fits([*parts[-1], *unit]):
-            parts.append([])
-        parts[-1] += unit
-    return [replace(whole, slots=tuple(part)) for part in parts]
-
-
-def _units(
-    slots: Sequence[grid.Slot],
-    baselines: Mapping[int, int],
-    cells: Sequence[Mapping[str, Any]],
-) -> list[list[grid.Slot]]:
-    """Return the slots whose cells differ in `OWN_OF_TARGETS` only, baselines first."""
+    # slots whose cells differ in `OWN_OF_TARGETS` only, baselines first
     units: dict[str, list[grid.Slot]] = {}
-    for slot in sorted(slots, key=lambda slot: slot.cell not in baselines.values()):
+    for slot in sorted(whole.slots, key=lambda s: s.cell not in baselines.values()):
         factors = cells[slot.cell].items()
         own = {k: v for k, v in factors if k not in OWN_OF_TARGETS}
         units.setdefault(grid.cell_key(own), []).append(slot)
-    return list(units.values())
+    parts: list[list[grid.Slot]] = [[]]
+    for unit in units.values():
+        for piece in [unit] if fits(unit) else [[slot] for slot in unit]:
+            its_own = {baselines[slot.cell] for slot in piece}
+            has_others = any(slot.cell not in its_own for slot in parts[-1])
+            if has_others and not fits([*parts[-1], *piece]):
+                parts.append([])
+            parts[-1] += piece
+    return [replace(whole, slots=tuple(part)) for part in parts]
 
 
 def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> bool:

@@ -364,7 +364,7 @@ class _Sweep:
             self.plan.location.await_hosts()
             measured = _trials(self.plan, group, self.host)
             if measured is None:
-                number = interrupt.caught() or signal.SIGINT
+                number = interrupt.caught()
                 ctrl_c = number == signal.SIGINT
                 name = "Ctrl-C" if ctrl_c else signal.Signals(number).name
                 there = f"{self.trials} trials are kept"
