@@ -545,5 +545,5 @@ def test_a_pause_over_hosts_grows_where_rounds_had_too_little(
     clients = SimpleNamespace(pauses={}, unwatched=contextlib.nullcontext)
     setting = turns.Setting((), {}, 1, cores=None, programs=None)
     asked = {"host": None, "clients": clients}
-    assert interleaving.run_over_hosts(setting, name="set", **asked)
+    assert interleaving.run_set(setting, name="set", **asked)
     assert used == pytest.approx(pauses)

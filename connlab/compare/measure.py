@@ -47,7 +47,12 @@ def sets(plan: Plan) -> Iterator[Set]:
             remaining = tuple(s for s in plan.servers if s.name not in failed)
             setting = _setting(plan, remaining, number, root)
             try:
-                outcome = _run(plan, setting, local)
+                outcome = interleaving.run_set(
+                    setting,
+                    name="compare",
+                    host=plan.location.server or local,
+                    clients=plan.location.turning(plan.client),
+                )
             except turns.SetError as error:
                 if error.server is not None:
                     error.name = remaining[error.server].name
@@ -62,16 +67,6 @@ def sets(plan: Plan) -> Iterator[Set]:
             died = _died(plan, names, outcome)
             failed |= died.keys()
             yield Set(number, names, outcome, lost | died)
-
-
-def _run(plan: Plan, setting: turns.Setting, local: LocalHost) -> turns.Outcome | None:
-    clients = plan.location.turning(plan.client)
-    if clients is None:
-        return turns.run(setting, host=local)
-    host = plan.location.server or local
-    return interleaving.run_over_hosts(
-        setting, name="compare", host=host, clients=clients
-    )
 
 
 def _setting(

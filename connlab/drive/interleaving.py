@@ -281,12 +281,9 @@ def run(
     while left := [n for n in range(len(cells)) if n not in outcomes]:
         servers = [cells[n] for n in left]
         try:
-            if clients is None:
-                outcome = turns.run(in_turns(servers, setting), host=host)
-            else:
-                remote = in_turns(servers, setting, pause=turns.PAUSE_REMOTE)
-                name = grid.cell_key({**setting.factors, "model": len(servers)})
-                outcome = run_over_hosts(remote, name=name, host=host, clients=clients)
+            name = grid.cell_key({**setting.factors, "model": len(servers)})
+            of_all = in_turns(servers, setting)
+            outcome = run_set(of_all, name=name, host=host, clients=clients)
         except turns.SetError as error:
             for n in left if error.server is None else [left[error.server]]:
                 reason = str(error)
@@ -300,14 +297,16 @@ def run(
     return [outcomes[n] for n in range(len(cells))]
 
 
-def run_over_hosts(
-    setting: turns.Setting, *, name: str, host: Host, clients: Turning
+def run_set(
+    setting: turns.Setting, *, name: str, host: Host, clients: Turning | None
 ) -> turns.Outcome | None:
-    """Run a set over hosts, again with longer pauses if answers take longer.
+    """Run a set; with `clients` on hosts again, if answers take longer than pauses.
 
-    `clients` remember the length of pauses by the `name` of the set. None, and
-    SetError, as from `connlab.drive.turns.run`.
+    They remember the length of pauses by the `name` of the set. None, and SetError, as
+    from `connlab.drive.turns.run`.
     """
+    if clients is None:
+        return turns.run(setting, host=host)
     while True:
         pause = clients.pauses.get(name, turns.PAUSE_REMOTE)
         setting = replace(setting, pause_s=pause * setting.slice_s)
