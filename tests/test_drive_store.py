@@ -16,8 +16,20 @@ from connlab import schema
 from connlab.drive import store
 
 
-def test_what_is_appended_is_read(tmp_path):
-    path = tmp_path / "deep" / "t.jsonl"
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "deep" / "t.jsonl"
+
+
+@pytest.fixture
+def packed(path):
+    """Return a packed file beside where its lines would be."""
+    packed = path.with_name("t.jsonl.gz")
+    store.put(packed, gzip.compress(b'{"a":1}\n'))
+    return packed
+
+
+def test_what_is_appended_is_read(path):
     assert store.read(path).trials == ()
     with store.journal(path) as (log, append):
         assert log.trials == ()
@@ -26,9 +38,7 @@ def test_what_is_appended_is_read(tmp_path):
     assert store.read(path).trials == ({"a": 1}, {"a": 2})
 
 
-def test_a_packed_file_is_read_and_goes_on(tmp_path):
-    path, packed = tmp_path / "t.jsonl", tmp_path / "t.jsonl.gz"
-    packed.write_bytes(gzip.compress(b'{"a":1}\n'))
+def test_a_packed_file_is_read_and_goes_on(path, packed):
     assert store.read(path).trials == ({"a": 1},)
     assert packed.exists()
     with store.journal(path) as (log, append):
@@ -38,10 +48,8 @@ def test_a_packed_file_is_read_and_goes_on(tmp_path):
     assert not packed.exists()
 
 
-def test_of_two_sweeps_one_unpacks(tmp_path):
-    path, packed = tmp_path / "t.jsonl", tmp_path / "t.jsonl.gz"
-    packed.write_bytes(gzip.compress(b'{"a":1}\n'))
-    folder = os.open(tmp_path, os.O_RDONLY)
+def test_of_two_sweeps_one_unpacks(path, packed):
+    folder = os.open(path.parent, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_EX)
     second = threading.Thread(target=store._unpack, args=[path])
     second.start()
@@ -57,19 +65,17 @@ def test_of_two_sweeps_one_unpacks(tmp_path):
 
 
 @pytest.mark.parametrize("end", [-1, -9, 12])
-def test_a_damaged_packed_file_is_said_and_kept(tmp_path, end):
-    packed = tmp_path / "t.jsonl.gz"
+def test_a_damaged_packed_file_is_said_and_kept(path, packed, end):
     data = gzip.compress(b'{"a":1}\n' * 999)[:end]
     packed.write_bytes(data)
     with pytest.raises(OSError, match="t.jsonl.gz"):
-        store.read(tmp_path / "t.jsonl")
+        store.read(path)
     assert packed.read_bytes() == data
 
 
 @pytest.mark.parametrize("tail", ['{"a":3', '{"a":3}', "\x00\x00"])
-def test_a_line_without_its_end_is_cut_off_and_said(tmp_path, tail):
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"a":1}\n' + tail)
+def test_a_line_without_its_end_is_cut_off_and_said(path, tail):
+    store.put(path, f'{{"a":1}}\n{tail}'.encode())
     with store.journal(path) as (log, append):
         assert log.trials == ({"a": 1},)
         assert "cut short" in log.remarks[0]
@@ -77,17 +83,15 @@ def test_a_line_without_its_end_is_cut_off_and_said(tmp_path, tail):
     assert path.read_text() == '{"a":1}\n{"a":2}\n'
 
 
-def test_an_unreadable_line_in_the_middle_stays_and_is_said(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"a":1}\nrubbish\n{"a":2}\n')
+def test_an_unreadable_line_in_the_middle_stays_and_is_said(path):
+    store.put(path, b'{"a":1}\nrubbish\n{"a":2}\n')
     with store.journal(path) as (log, _append):
         assert log.trials == ({"a": 1}, {"a": 2})
         assert "line 2" in log.remarks[0]
     assert "rubbish" in path.read_text()
 
 
-def test_only_one_sweep_writes_a_file(tmp_path):
-    path = tmp_path / "t.jsonl"
+def test_only_one_sweep_writes_a_file(path):
     with (
         store.journal(path),
         pytest.raises(store.StoreError, match="another sweep"),
@@ -96,9 +100,8 @@ def test_only_one_sweep_writes_a_file(tmp_path):
         pass
 
 
-def test_a_full_disk_leaves_whole_lines(tmp_path):
+def test_a_full_disk_leaves_whole_lines(path):
     """A limit on the size of files stands for the end of the disk."""
-    path = tmp_path / "t.jsonl"
     code = f"""
 import resource, pathlib
 from connlab import schema
@@ -119,8 +122,8 @@ with store.journal(pathlib.Path({str(path)!r})) as (log, append):
     assert [list(json.loads(line)) for line in lines] == [["a"]]
 
 
-def test_a_line_is_written_to_its_end(tmp_path, monkeypatch):
-    path, write = tmp_path / "t.jsonl", os.write
+def test_a_line_is_written_to_its_end(path, monkeypatch):
+    write = os.write
     with store.journal(path) as (_log, append), monkeypatch.context() as patched:
         patched.setattr(store.os, "write", lambda fd, data: write(fd, data[:3]))
         append('{"a":1}')
@@ -138,11 +141,9 @@ def test_replace_never_shows_half_a_file(tmp_path):
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(
-    tmp_path, monkeypatch, call
+    path, monkeypatch, call
 ):
-    path = tmp_path / "deep" / "h.gz"
     store.put(path, b"old", flush=True)
-
     with monkeypatch.context() as patched:
         patched.setattr(store.os, call, full)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
