@@ -93,6 +93,11 @@ def test_spans_of_time(text, seconds):
     assert stopping.seconds(text) == seconds
 
 
+NARROW, WIDE = (0.1, 0.101, 0.1, 0.099), (0.1, 0.3, -0.1, 0.2)
+LOST = [row | {"failure": "server-died"} for row in _ratios(*[None] * 4)]
+SCATTERED = [{"throughput_rps": x, stopping.RATIOS: {}} for x in (1.0, 9.0, 1.0, 9.0)]
+TWO_SETS = [_bases(4), _ratios(*NARROW), _ratios(*WIDE), _bases(4), _ratios(*NARROW)]
+OF_TWO_SETS = {"n_min": 4, "sets": ((0, 1, 2), (3, 4))}
 ONE, PAID = {"n_min": 1}, {"budget_s": 60.0}
 WIDE_MOST, ONE_GOOD = _rows(50, 100, 150, 50, 100, 150), _rows(100)
 NEXT = {
@@ -131,6 +136,23 @@ NEXT = {
     ),
     "a cell has all that it may have": ([WIDE_MOST, _rows(80, 100, 120)], PAID, (1,)),
     "all cells have": ([WIDE_MOST] * 2, PAID, Enough(Reason.MOST, (6, 6), cells=2)),
+    "in turns it is the ratio that has to be narrow": (
+        [SCATTERED, _ratios(*NARROW)],
+        {"n_min": 4, "sets": ((0, 1),)},
+        Enough(Reason.MET, (4, 4)),
+    ),
+    "more trials go to whole sets": (TWO_SETS, OF_TWO_SETS, (0, 1, 2)),
+    "also where a budget pays": (TWO_SETS, OF_TWO_SETS | PAID, (0, 1, 2)),
+    "three ratios are not enough": (
+        [_bases(3), _ratios(*NARROW[:3])],
+        {"sets": ((0, 1),)},
+        (0, 1),
+    ),
+    "a server without ratios holds up nobody": (
+        [_bases(4), _ratios(*NARROW), LOST],
+        {"n_min": 4, "sets": ((0, 1, 2),)},
+        Enough(Reason.NO_HOPE, (4, 4, 4), cells=1),
+    ),
 }
 
 
@@ -224,8 +246,6 @@ def test_coverage_of_stopping_early_is_what_the_method_says():
 
 # ---- ratios of servers that took turns -------------------------------------------
 
-NARROW, WIDE = (0.1, 0.101, 0.1, 0.099), (0.1, 0.3, -0.1, 0.2)
-
 
 def test_the_half_width_of_a_ratio_is_that_of_t_on_logs():
     logs = [0.02, 0.05, -0.01, 0.03, 0.02]
@@ -238,34 +258,10 @@ def test_the_half_width_of_a_ratio_is_that_of_t_on_logs():
     assert stopping.ratio_half_width(Fit.of(logs[:3]), 1) is None
 
 
-def test_in_turns_it_is_the_ratio_that_has_to_be_narrow():
-    """The baseline's own scatter does not matter, nor that of a server alone."""
-    rule = _rule(n_min=4, sets=((0, 1),))
-    base = [{"throughput_rps": x, stopping.RATIOS: {}} for x in (1.0, 9.0, 1.0, 9.0)]
-    decision = stopping.next_round([base, _ratios(*NARROW)], rule)
-    assert decision == Enough(Reason.MET, (4, 4))
-    (width,) = stopping.widths([base, _ratios(*NARROW)], rule)
+def test_a_baseline_has_no_width_and_the_other_that_of_its_ratio():
+    rows, rule = [SCATTERED, _ratios(*NARROW)], _rule(n_min=4, sets=((0, 1),))
+    (width,) = stopping.widths(rows, rule)
     assert (width.cell, width.ratio, width.n) == (1, True, 4)
-
-
-@pytest.mark.parametrize("budget_s", [None, 60.0])
-def test_more_trials_go_to_whole_sets(budget_s):
-    """All cells of the set with a wide ratio, none of the other set."""
-    rule = _rule(n_min=4, budget_s=budget_s, sets=((0, 1, 2), (3, 4)))
-    rows = [_bases(4), _ratios(*NARROW), _ratios(*WIDE), _bases(4), _ratios(*NARROW)]
-    assert stopping.next_round(rows, rule) == (0, 1, 2)
-
-
-def test_three_ratios_are_not_enough_and_ask_for_a_fourth():
-    rule = _rule(sets=((0, 1),))
-    assert stopping.next_round([_bases(3), _ratios(*NARROW[:3])], rule) == (0, 1)
-
-
-def test_a_server_without_ratios_holds_up_nobody():
-    failed = [row | {"failure": "server-died"} for row in _ratios(*[None] * 4)]
-    rule = _rule(n_min=4, sets=((0, 1, 2),))
-    decision = stopping.next_round([_bases(4), _ratios(*NARROW), failed], rule)
-    assert decision == Enough(Reason.NO_HOPE, (4, 4, 4), cells=1)
 
 
 @pytest.mark.parametrize("reason", Reason)
