@@ -20,7 +20,7 @@ from connlab.bench.parts import BASE, DEARER, SLOWED, Part
 from connlab.bench.targets import Target
 from connlab.compare import make_plan, plan, screen
 from connlab.compare.comparison import Comparison
-from connlab.drive import footprint, turns
+from connlab.drive import idle_memory, strace, turns
 from connlab.drive.host import ProgramError
 from connlab.study.interval import Interval
 
@@ -251,10 +251,10 @@ def test_a_load_generator_stands_beside_ours_by_its_cost():
 def test_what_fails_beside_the_sets_is_said_and_loses_nothing(monkeypatch, capsys):
     """A kernel that lets nobody trace a program, as hardened ones do."""
     refused = Mock(side_effect=ProgramError("no [x]"))
-    monkeypatch.setattr(footprint.untimed, "traced", refused)
-    monkeypatch.setattr(footprint.shutil, "which", lambda name: name)
+    monkeypatch.setattr(strace.untimed, "traced", refused)
+    monkeypatch.setattr(strace.shutil, "which", lambda name: name)
     console = screen.console()
-    assert benches._alone(footprint.system_calls, models("epoll"), console) == {}
+    assert benches._alone(strace.system_calls, models("epoll"), console) == {}
     assert "left out: no [x]" in capsys.readouterr().out
 
 
@@ -288,7 +288,7 @@ def test_a_small_run_prints_and_keeps(build_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(plan, "COUNTED_MIN", 2)
     monkeypatch.setattr(parts, "FLOOR_S", 0.05)
     monkeypatch.setattr(parts, "MANY", 60)
-    monkeypatch.setattr(footprint, "REPEATS", 1)
+    monkeypatch.setattr(idle_memory, "REPEATS", 1)
     words = ["epoll", "--budget", "1s", "--no-calls", "--no-clients"]
     assert command.main(["bench", *words, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

@@ -1,11 +1,18 @@
 """What idle connections take in a server and in the kernel."""
 
 import json
+import os
+import signal
 
 import pytest
+from conftest import is_running, wait_for
+from drive_fakes import models
+from drive_fakes import programs as fakes
 
 from connlab import schema
 from connlab.drive import hosts_asked, idle_memory
+from connlab.drive.host import ProgramError
+from connlab.drive.running import running
 from connlab.studies.idle import held
 
 SLABINFO = """\
@@ -75,3 +82,23 @@ def test_a_thread_takes_a_stack_in_the_kernel(tmp_path, build_dir):
     assert medians.index.tolist() == ["epoll", "thread"]
     assert 1000 < medians["epoll"] < 50_000
     assert 10_000 < medians["thread"] < 200_000
+
+
+@pytest.mark.serial
+def test_a_thread_takes_more_memory_than_a_connection(build_dir, monkeypatch):
+    monkeypatch.setattr(idle_memory, "REPEATS", 1)
+    monkeypatch.setattr(idle_memory, "IDLE", {"descriptors": 400})
+    compared = models("epoll", "thread", "iterative", "pool")
+    memory = idle_memory.pss_each(compared)
+    assert memory.keys() == {"epoll", "thread"}
+    assert 50 < memory["epoll"][0] < 2000
+    assert 4096 < memory["thread"][0] < 64 * 1024
+
+
+def test_a_server_that_has_ended_holds_no_memory_that_is_known():
+    """None would be a connection that frees memory."""
+    with running("good", both=fakes()) as server:
+        os.kill(server.handle, signal.SIGKILL)
+        wait_for(lambda: not is_running(server.handle))
+        with pytest.raises(ProgramError, match="good: "):
+            idle_memory.settled_pss(server)

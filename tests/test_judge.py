@@ -26,8 +26,8 @@ from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, _labels, judge
 from connlab.judge.wire import Silence, difference
 from tests.client.harness import serving
+from tests.test_drive_strace import STRACE
 from tests.test_external import line
-from tests.test_footprint import STRACE
 
 pytestmark = pytest.mark.usefixtures("build_dir")
 

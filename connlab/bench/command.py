@@ -12,7 +12,7 @@ from rich.console import Console
 from connlab import schema
 from connlab.bench import clients, parts, targets
 from connlab.compare import comparison, screen
-from connlab.drive import footprint, machine, programs
+from connlab.drive import idle_memory, machine, programs, strace
 from connlab.intervals import interval
 from connlab.study.interval import Interval
 
@@ -39,8 +39,8 @@ def run(
     models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=console.print)
-    memory = _alone(footprint.idle_memory, models, console) if wanted["memory"] else {}
-    calls = _alone(footprint.system_calls, models, console) if wanted["calls"] else {}
+    memory = _alone(idle_memory.pss_each, models, console) if wanted["memory"] else {}
+    calls = _alone(strace.system_calls, models, console) if wanted["calls"] else {}
     http = by_title["http"].plan
     beside = _alone(clients.measure_all, http, console) if wanted["clients"] else {}
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})

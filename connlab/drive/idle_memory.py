@@ -10,16 +10,26 @@ tables. What sockets buffer is nothing while they are idle; names of files (dent
 left out, since any program makes them.
 """
 
+import contextlib
+import socket
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import footprint, hosts_asked, procfs, programs, untimed
-from connlab.drive.host import ProgramError
+from connlab.drive import hosts_asked, procfs, programs, untimed
+from connlab.drive.host import ProgramError, all_descriptors
 from connlab.drive.running import Running, running
 
 FILE = "holding.jsonl"
+#: fresh servers of each model in `pss_each`
+REPEATS = 4
+#: the first connections, which also pay for what all share
+FIRST = 8
+#: connections that stay silent; fewer where each has a thread or a process
+IDLE, IDLE_WORKERS = {"descriptors": 1000, "fd_setsize": 900}, 200
+SETTLE_S = 0.04
 SLABINFO = "/proc/slabinfo"
 #: caches of the kernel's objects of which each end of a connection has its own
 OF_BOTH = ("TCP", "TCPv6", "sock_inode_cache", "filp")
@@ -57,18 +67,15 @@ def hold(
 ) -> str | None:
     """Measure what idle connections take; return why not, None when it was measured.
 
+    A line a server goes to ``root/run/study/holding.jsonl``. With ``measure=False``
+    nothing is measured, as the run is evaluated again.
+
     Parameters
     ----------
-    study, run : str
-        Names; a line a server goes to ``root/run/study/holding.jsonl``.
     models : sequence of str
         Those that hold more connections than they have workers; others are left out.
     repeats : int
         Fresh servers of each model; 0: none.
-    root : str or Path
-        Folder of runs, relative to the project's.
-    measure : bool
-        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
@@ -81,7 +88,7 @@ def hold(
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
     if hosts_asked.roster():
         return "the server runs on another host"
-    suitable = {model.name for model in programs.models() if footprint.holds(model)}
+    suitable = {model.name for model in programs.models() if holds(model)}
     names = [name for name in models if name in suitable]
     untimed.measure(
         schema.study_folder(run, study, root=root) / FILE,
@@ -91,20 +98,54 @@ def hold(
     return missing()
 
 
+def pss_each(models: Sequence[schema.Model]) -> dict[str, list[float]]:
+    """Return what each silent connection adds to a server's PSS, in bytes.
+
+    `REPEATS` values a model, each of a fresh server. A model that holds no more
+    connections than it has workers is left out: there an idle client costs a worker,
+    not memory.
+    """
+    return {
+        model.name: [_added(model)[1]["pss"] for _ in range(REPEATS)]
+        for model in models
+        if holds(model)
+    }
+
+
+def holds(model: schema.Model) -> bool:
+    """Whether a model can run here and holds more connections than it has workers."""
+    return model.concurrent and model.available and model.holds != "workers"
+
+
 def _measured(model: schema.Model, _setting: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a connection adds in bytes, or why that is not known."""
     try:
-        with running(model.name) as server:
-            count, before, after = footprint.before_and_after(model, server, _bytes)
+        count, added = _added(model)
     except (ProgramError, OSError) as error:
         return {"failure": str(error)}
-    added = {name: (after[name] - before[name]) / count for name in before}
     return {"failure": None, "connections": count, **_summed(added)}
+
+
+def _added(model: schema.Model) -> tuple[int, dict[str, float]]:
+    """Return how many silent connections a server got, and what each added in bytes."""
+    count = IDLE.get(model.holds or "", IDLE_WORKERS)
+    readings = []
+    with (
+        running(model.name) as server,
+        all_descriptors(),
+        contextlib.ExitStack() as connections,
+    ):
+        for more in (FIRST, count):
+            for _ in range(more):
+                one = socket.create_connection(server.address)
+                connections.enter_context(one)
+            readings.append(_bytes(server))
+    before, after = readings
+    return count, {name: (after[name] - before[name]) / count for name in before}
 
 
 def _bytes(server: Running) -> Mapping[str, float]:
     """Return bytes by owner: the server, caches, stacks, page tables."""
-    pss = footprint.settled_pss(server)
+    pss = settled_pss(server)
     pids = procfs.descendants(server.handle)
     tables = [procfs.field_bytes(f"/proc/{pid}/status", "VmPTE") for pid in pids]
     slabs = parse_slabs(procfs.read_text(SLABINFO))
@@ -115,6 +156,21 @@ def _bytes(server: Running) -> Mapping[str, float]:
         "stacks": procfs.field_bytes("/proc/meminfo", "KernelStack") or 0,
         "page_tables": sum(size or 0 for size in tables),
     }
+
+
+def settled_pss(server: Running) -> int:
+    """Return the PSS of a server once it has stopped changing.
+
+    Raises `ProgramError` when it is not known, as the server has ended.
+    """
+    last, now = -1, 0
+    while now != last:
+        time.sleep(SETTLE_S)
+        reading = server.host.sample(server.handle, machine=False, memory=True)
+        if reading.pss_bytes is None:
+            raise ProgramError(f"{server.ready['model']}: its memory cannot be read")
+        last, now = now, reading.pss_bytes
+    return now
 
 
 def _summed(added: Mapping[str, float]) -> dict[str, Any]:

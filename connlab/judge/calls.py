@@ -7,9 +7,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-from connlab.drive import footprint
 from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, running, visit
+from connlab.drive.strace import parse_strace, per_request
 
 #: requests of two runs, so that what starting and ending take cancels
 REQUESTS = (20, 2020)
@@ -68,11 +68,11 @@ def _under_strace(
 
 def between(few: tuple[str, int], many: tuple[str, int]) -> Calls:
     """Return calls per request from two tables of ``strace -c`` and their requests."""
-    less, more = (footprint.parse_strace(text) for text, _ in (few, many))
+    less, more = (parse_strace(text) for text, _ in (few, many))
     if not more:
         return Calls({}, "strace wrote no table")
     requests = many[1] - few[1]
     if requests <= 0:
         return Calls({}, f"under strace it answered {many[1]} requests at most")
-    rates = footprint.per_request(less, more, requests=requests, rare=_RARE)
+    rates = per_request(less, more, requests=requests, rare=_RARE)
     return Calls({name: round(rate, 2) for name, rate in rates.items()})
