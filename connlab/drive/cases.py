@@ -98,7 +98,7 @@ def ask_all(
     with what a server printed when it does not come up or does not end.
     """
     names = names or [model.name for model in models() if model.available]
-    names = [name for name in names if not servers.is_external(name)]
+    names = [name for name in names if servers.entry_of(name) is None]
     if not names:
         return []
     if measure:

@@ -127,6 +127,11 @@ class Entry(BaseModel):
         return schema.project_root() / "build" / "runtimes" / self.name
 
     @property
+    def takes_workers(self) -> bool:
+        """Whether it is told how many workers it has."""
+        return "{workers}" in self.command
+
+    @property
     def lacks(self) -> tuple[Need, ...]:
         """What is not on this machine."""
         return tuple(need for need in self.needs if need.path is None)
@@ -220,24 +225,29 @@ def is_command(text: str) -> bool:
     return PORT in text
 
 
-def is_external(name: str) -> bool:
-    """Whether a server's name stands for one that connlab did not write."""
-    return is_command(name) or is_address(name) or name in entries()
-
-
 def is_address(name: str) -> bool:
     """Whether a server is given as where it runs already."""
     return name.startswith(address.WORD)
 
 
-def address_of(name: str) -> address.Address | None:
-    """Return where a server runs already; None for one that is to be started.
+def entry_of(name: str) -> Entry | None:
+    """Return the entry of a server that connlab did not write; None for any other.
 
-    Raises ValueError for a text after ``at:`` that is no address.
+    That of a command line or an address has nothing else. Raises ValueError for a text
+    after ``at:`` that is no address.
     """
+    bare = {"name": name, "label": name, "family": FAMILY, "language": ""}
+    if is_command(name):
+        return Entry(**bare, command=name)
     if is_address(name):
-        return address.parse(name.removeprefix(address.WORD))
-    entry = None if is_command(name) else entries().get(name)
+        at = address.parse(name.removeprefix(address.WORD))
+        return Entry(**bare, at=str(at))
+    return entries().get(name)
+
+
+def address_of(name: str) -> address.Address | None:
+    """Return where a server runs already; None for one that is to be started."""
+    entry = entry_of(name)
     return address.parse(entry.at) if entry and entry.at else None
 
 
@@ -247,19 +257,19 @@ def model(name: str) -> schema.Model | None:
     `digest` identifies what was measured (command, version, compiled file), and is part
     of the key of its trials. Of a server that runs already only its address is known.
     """
+    entry = entry_of(name)
+    if entry is None:
+        return None
+    workers = "fixed" if entry.takes_workers else None
     if is_command(name):
         try:
             words = shlex.split(name)
         except ValueError as error:
             raise ValueError(f"server {name!r}: {str(error).lower()}") from None
         label, digest = Path(words[0]).name, _digest(name, *words)
-        return _model(name, label=label, digest=digest, workers=_workers(name))
+        return _model(name, label=label, digest=digest, workers=workers)
     if is_address(name):
-        shown = str(address_of(name))
-        return _model(name, label=shown, at=shown, digest=_digest(name))
-    entry = entries().get(name)
-    if entry is None:
-        return None
+        return _model(name, label=entry.at, at=entry.at, digest=_digest(name))
     names = {"label", "family", "language", "holds", "nearest", "workloads"}
     facts = entry.model_dump(include=names) | {"concurrent": entry.holds != "one"}
     if entry.at:
@@ -271,7 +281,7 @@ def model(name: str) -> schema.Model | None:
         **facts,
         available=entry.available,
         reason=entry.reason,
-        workers=_workers(name),
+        workers=workers,
         version=version,
         digest=_digest(f"{entry.command} {version}", *files),
     )
@@ -344,22 +354,18 @@ def check_settings(name: str, factors: Mapping[str, Any]) -> None:
 
     Tables would show it as if it held. Such a server is one process in any case.
     """
-    if not is_external(name) and not is_lesson(name):
+    entry = None if is_lesson(name) else entry_of(name)
+    if entry is None and not is_lesson(name):
         return
-    told = not is_lesson(name) and address_of(name) is None and _workers(name)
-    allowed = "no settings but workers" if told else "no settings"
+    takes_workers = entry is not None and entry.takes_workers
+    allowed = "no settings but workers" if takes_workers else "no settings"
     for setting in _SETTINGS:
         value = factors.get(setting)
         if value is None or (setting == "processes" and str(value) == "1"):
             continue
-        if not (told and setting == "workers"):
+        if not (takes_workers and setting == "workers"):
             given = f"server {name}:{setting}={value}"
             raise ValueError(f"{given}: this server takes {allowed}")
-
-
-def _workers(name: str) -> str | None:
-    command = name if is_command(name) else entries()[name].command
-    return "fixed" if "{workers}" in command else None
 
 
 def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
@@ -368,19 +374,20 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
     There are none for a server that runs already.
     """
     name = factors["model"]
-    if address_of(name) is not None:
-        return []
     if is_lesson(name):
         return [str(_lesson(both, name))]
-    if not is_external(name):
+    entry = entry_of(name)
+    if entry is None:
         return [*both.server, *flags.server_flags(factors)]
-    if not is_command(name) and entries()[name].contract:
-        return _command(name, factors, port=0)
+    if entry.at:
+        return []
+    if entry.contract:
+        return _command(entry, factors, port=0)
     program = Path(both.client[-1]).with_name("external")
     if not program.exists():
         program = Path(programs.built().client[-1]).with_name("external")
     words = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
-    return [str(program), *words, "--", *_command(name, factors)]
+    return [str(program), *words, "--", *_command(entry, factors)]
 
 
 def command_line(name: str, both: programs.Programs) -> str:
@@ -396,11 +403,9 @@ def command_line(name: str, both: programs.Programs) -> str:
         return name
     if is_lesson(name):
         return f"{shlex.quote(str(_lesson(both, name)))} {PORT}"
-    if is_external(name):
-        words = _command(name, {})
-    else:
-        words = [*both.server, name, "--listen", f"127.0.0.1:{PORT}"]
-    return shlex.join(words)
+    if entry := entry_of(name):
+        return shlex.join(_command(entry, {}))
+    return shlex.join([*both.server, name, "--listen", f"127.0.0.1:{PORT}"])
 
 
 def shown_command(factors: Mapping[str, Any]) -> str:
@@ -408,11 +413,11 @@ def shown_command(factors: Mapping[str, Any]) -> str:
     name = factors["model"]
     if is_lesson(name):
         return name
-    if not is_external(name):
+    entry = entry_of(name)
+    if entry is None:
         return " ".join(["server", *flags.server_flags(factors)])
-    if place := address_of(name):
-        return f"{address.WORD}{place}"
-    return name if is_command(name) else entries()[name].command
+    place = address_of(name)
+    return f"{address.WORD}{place}" if place else entry.command
 
 
 def version_of(entry: Entry) -> str:
@@ -492,13 +497,12 @@ def _first_line(words: tuple[str, ...]) -> str:
 
 
 def _command(
-    name: str, factors: Mapping[str, Any], port: int | str = PORT
+    entry: Entry, factors: Mapping[str, Any], port: int | str = PORT
 ) -> list[str]:
     workers, root = factors.get("workers") or 1, factors.get("root") or "."
     values = {"port": port, "workers": workers, "root": root}
-    if is_command(name):
-        return [_filled(word, values) for word in shlex.split(name)]
-    entry = entries()[name]
+    if is_command(entry.name):  # whose other places are its own
+        return [_filled(word, values) for word in shlex.split(entry.command)]
     if "{build}" in entry.command:  # its own files; nobody may have built anything
         entry.build_folder.mkdir(parents=True, exist_ok=True)
     return entry.words(entry.command, **values)
