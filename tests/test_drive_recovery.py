@@ -26,12 +26,12 @@ def test_what_was_seen_of_a_model_is_kept_and_not_asked_again(
     monkeypatch.setattr(recovery, "run", run)
     for crowds in ({"epoll": 9, "poll": 8}, {}, {"poll": 8}, {"epoll": 9, "poll": 8}):
         after = recovery.try_all(crowds, tmp_path)
-        assert {row.model: row.connections for row in after} == crowds
+        assert {row["model"]: row["connections"] for row in after} == crowds
     assert seen == ["epoll", "poll", "poll"]
-    assert [row.error for row in after] == ["", ""]
+    assert [row["error"] for row in after] == ["", ""]
     for other in ({"epoll": 20}, {"./mine {port}": 7}):
         (row,) = recovery.try_all(other, tmp_path)
-        assert {row.model: row.connections} == other
+        assert {row["model"]: row["connections"]} == other
 
 
 def test_what_was_seen_of_an_older_program_is_asked_again(

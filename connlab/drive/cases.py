@@ -15,7 +15,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +88,12 @@ def ask_all(
     *,
     valgrind: bool = True,
     measure: bool = True,
-) -> list[Answer]:
+) -> list[dict[str, Any]]:
     """Ask these models (none: all that are available) and the client all questions.
 
     Servers that connlab did not write are left out, as they count nothing themselves.
     Not asked is what the folder holds an answer to, and nothing with ``measure=False``.
-    Each answer becomes a line of ``folder/cases.jsonl``; the newest are returned.
+    Each `Answer` becomes a line of ``folder/cases.jsonl``; the newest are returned.
     `valgrind`: also about leaks, which takes a few seconds a model. Raises RuntimeError
     with what a server printed when it does not come up or does not end.
     """
@@ -111,9 +111,7 @@ def ask_all(
         )
     rows = store.read(folder / FILE).trials
     newest = {(row["subject"], row["question"]): row for row in rows}
-    kept = [row for row in newest.values() if row["subject"] in {*names, CLIENT}]
-    facts = [{field.name: row[field.name] for field in fields(Answer)} for row in kept]
-    return [Answer(**f | {"their_cases": tuple(f["their_cases"])}) for f in facts]
+    return [row for row in newest.values() if row["subject"] in {*names, CLIENT}]
 
 
 def _lines(model: schema.Model, asked: Mapping[str, Any]) -> list[dict[str, Any]]:

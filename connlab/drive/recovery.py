@@ -9,7 +9,7 @@ Each trial of a sweep has a server of its own, so a sweep cannot see this.
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,19 +65,17 @@ def run(model: str, *, connections: int, duration: float = 0.5) -> Recovery:
 
 def try_all(
     crowds: Mapping[str, int], folder: Path, *, measure: bool = True
-) -> list[Recovery]:
+) -> list[dict[str, Any]]:
     """Load each model with so many connections, unless the folder holds that already.
 
-    With ``measure=False`` none is. Each that is measured becomes a
-    line of ``folder/recovery.jsonl``; the newest of each model is returned.
+    With ``measure=False`` none is. Each `Recovery` becomes a line of
+    ``folder/recovery.jsonl``; the newest of each model is returned.
     """
     if measure:
         loads = [{"model": model, "connections": n} for model, n in crowds.items()]
         untimed.measure(folder / FILE, loads, _line)
-    names = {field.name for field in fields(Recovery)}
     newest = {row["model"]: row for row in store.read(folder / FILE).trials}
-    rows = [newest[model] for model in crowds if model in newest]
-    return [Recovery(**{k: row[k] for k in names & row.keys()}) for row in rows]
+    return [newest[model] for model in crowds if model in newest]
 
 
 def _line(model: schema.Model, load: Mapping[str, Any]) -> dict[str, Any]:
