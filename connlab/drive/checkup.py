@@ -88,6 +88,11 @@ class Capacity:
     limited_by: str
     note: str = ""
 
+    def __str__(self) -> str:
+        count = "–" if self.connections is None else f"{self.connections:,}"
+        note = f" ({self.note})" if self.note else ""
+        return f"{count.replace(',', ' '):>10}  {self.limited_by}{note}"
+
 
 @dataclass(frozen=True)
 class Checkup:
@@ -95,10 +100,26 @@ class Checkup:
 
     findings: tuple[Finding, ...]
     capacities: tuple[Capacity, ...]
-    facts: Mapping[str, Any]
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        marks = {"ok": " ", "limit": "!", "noise": "!", "missing": "-"}
+        width = max(len(finding.name) for finding in self.findings)
+        lines = []
+        for finding in self.findings:
+            text = f"{marks[finding.grade]} {finding.name:{width}}  {finding.value}"
+            lines.append(text + (f": {finding.means}" if finding.means else ""))
+            if finding.change and finding.grade != "ok":
+                lines.append(f"  {'':{width}}  → {finding.change}")
+        if self.capacities:
+            lines += ["", "connections that each model can hold here:"]
+            width = max(len(row.model) for row in self.capacities)
+            lines += [f"  {row.model:{width}}{row}" for row in self.capacities]
+        bad = [f.name for f in self.findings if f.grade in ("noise", "missing")]
+        lines += [
+            "",
+            f"to look at: {', '.join(bad)}" if bad else "nothing is in the way",
+        ]
+        return "\n".join(lines)
 
     __repr__ = __str__
 
@@ -189,7 +210,7 @@ def _checkup(
 ) -> Checkup:
     models = [row for row in registry.models if row.available] if registry else []
     capacities = tuple(capacity(model, facts) for model in models)
-    return Checkup(tuple(findings), capacities, dict(facts))
+    return Checkup(tuple(findings), capacities)
 
 
 def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
@@ -239,37 +260,10 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     for name in limits.keys() - set(_OF_DESCRIPTORS):
         limits[name] //= max(1, model.workers_each)
     name = min(limits, key=limits.get)
-    note = ""
-    each = model.holds in ("descriptors", "fd_setsize")
-    if each and name not in ("memory", _BOTH_ENDS):
-        note = "× N with --processes N"
+    of_each = model.holds in ("descriptors", "fd_setsize")
+    more = of_each and name not in ("memory", _BOTH_ENDS)
+    note = "× N with --processes N" if more else ""
     return Capacity(model.name, max(0, limits[name]), name, note)
-
-
-def _lines(checkup: Checkup) -> list[str]:
-    marks = {"ok": " ", "limit": "!", "noise": "!", "missing": "-"}
-    width = max(len(finding.name) for finding in checkup.findings)
-    lines = []
-    for finding in checkup.findings:
-        text = f"{marks[finding.grade]} {finding.name:{width}}  {finding.value}"
-        lines.append(text + (f": {finding.means}" if finding.means else ""))
-        if finding.change and finding.grade != "ok":
-            lines.append(f"  {'':{width}}  → {finding.change}")
-    if checkup.capacities:
-        lines += ["", "connections that each model can hold here:"]
-        width = max(len(row.model) for row in checkup.capacities)
-        lines += [_capacity_line(row, width) for row in checkup.capacities]
-    bad = [f.name for f in checkup.findings if f.grade in ("noise", "missing")]
-    lines += ["", f"to look at: {', '.join(bad)}" if bad else "nothing is in the way"]
-    return lines
-
-
-def _capacity_line(capacity: Capacity, width: int) -> str:
-    count = "–"
-    if capacity.connections is not None:
-        count = f"{capacity.connections:,}".replace(",", " ")
-    note = f" ({capacity.note})" if capacity.note else ""
-    return f"  {capacity.model:{width}}{count:>10}  {capacity.limited_by}{note}"
 
 
 def _system(facts: Mapping) -> Finding:
@@ -377,8 +371,8 @@ def _bound_finding(facts: Mapping, resource: str) -> Finding:
     limits = bounds(facts)[resource]
     name = min((k for k in limits if k not in _OF_DESCRIPTORS), key=limits.get)
     grade = "limit" if limits[name] < _ENOUGH else "ok"
-    change = f"raise {name}" if grade == "limit" else ""
-    return Finding(resource, str(limits[name]), grade, f"bounded by {name}", change)
+    means, change = f"bounded by {name}", f"raise {name}"
+    return Finding(resource, str(limits[name]), grade, means, change)
 
 
 def _missing(facts: Mapping, registry: schema.Registry | None) -> Iterator[Finding]:
