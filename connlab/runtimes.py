@@ -29,7 +29,11 @@ def make(names: Sequence[str] = (), *, say: Callable[[str], None] = print) -> li
     for name in names or entries:
         if reason := _build(entries[name]):
             left_out.append(name)
-        said = f"left out: {reason}" if reason else _ready(entries[name])
+            said = f"left out: {reason}"
+        elif at := entries[name].at:
+            said = f"runs at {at} already"
+        else:
+            said = servers.version_of(entries[name]) or "ready"
         say(f"{name:24}{said}")
     return left_out
 
@@ -42,12 +46,6 @@ def _build(entry: servers.Entry) -> str | None:
             if failure := _failure(entry, command):
                 return f"{command}: {failure}"
     return entry.reason
-
-
-def _ready(entry: servers.Entry) -> str:
-    if entry.at:
-        return f"runs at {entry.at} already"
-    return servers.version_of(entry) or "ready"
 
 
 def _failure(entry: servers.Entry, command: str) -> str:

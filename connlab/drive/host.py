@@ -325,7 +325,10 @@ class LocalHost:
             early=program.early,
             lines=program.lines_left(),
             diagnostics=program.diagnostics(),
-            files={name: _content(fd) for name, fd in program.files.items()},
+            files={
+                name: os.pread(fd, os.fstat(fd).st_size, 0)
+                for name, fd in program.files.items()
+            },
         )
         for pipe in (program.process.stdin, program.process.stdout):
             if pipe:
@@ -387,10 +390,6 @@ def _memory_file(name: str, undo: contextlib.ExitStack) -> int:
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
     undo.callback(os.close, fd)
     return fd
-
-
-def _content(fd: int) -> bytes:
-    return os.pread(fd, os.fstat(fd).st_size, 0)
 
 
 def _parsed(line: bytes) -> dict:

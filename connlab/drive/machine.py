@@ -198,25 +198,21 @@ def keep_manifest(
     """
     path = folder / store.MANIFEST
     with schema.alone(folder):  # sweeps of other studies may end meanwhile
-        renewed = _renewed(schema.read_json(path) or {}, study, entry, facts)
-        store.replace(path, {"schema": schema.SCHEMA, "run": run} | renewed, flush=True)
-
-
-def _renewed(
-    old: Mapping[str, Any], study: str, entry: dict, facts: dict
-) -> dict[str, Any]:
-    studies = old.get("studies") or {}
-    before = studies.get(study) or {}
-    earlier = dict(before.get("earlier") or {})
-    if before.get("stopping"):
-        earlier[before.get("sweep", "")] = before["stopping"]
-    earlier.pop(entry["sweep"], None)
-    return facts | {
-        "made_at": old.get("made_at") or facts["made_at"],
-        "renewed_at": facts["made_at"],
-        "environments": (old.get("environments") or {}) | facts["environments"],
-        "studies": studies | {study: before | entry | {"earlier": earlier}},
-    }
+        old = schema.read_json(path) or {}
+        studies = old.get("studies") or {}
+        before = studies.get(study) or {}
+        earlier = dict(before.get("earlier") or {})
+        if before.get("stopping"):
+            earlier[before.get("sweep", "")] = before["stopping"]
+        earlier.pop(entry["sweep"], None)
+        renewed = {
+            "made_at": old.get("made_at") or facts["made_at"],
+            "renewed_at": facts["made_at"],
+            "environments": (old.get("environments") or {}) | facts["environments"],
+            "studies": studies | {study: before | entry | {"earlier": earlier}},
+        }
+        first = {"schema": schema.SCHEMA, "run": run}
+        store.replace(path, first | facts | renewed, flush=True)
 
 
 def cgroup() -> dict[str, str | None]:
