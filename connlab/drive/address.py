@@ -74,13 +74,7 @@ class Elsewhere:
     def __init__(self, name: str, address: Address) -> None:
         self.name, self.address = name, address
 
-    def start(
-        self,
-        argv: Sequence[str],
-        *,
-        cores: Sequence[int] = (),
-        files: Sequence[str] = (),
-    ) -> int:
+    def start(self, argv: Sequence[str], **_options: Sequence) -> int:
         """Start nothing; return a handle that means the server."""
         return 0
 
@@ -100,9 +94,7 @@ class Elsewhere:
             "start_s": None,
         }
 
-    def sample(
-        self, handle: int, *, machine: bool = True, memory: bool = False
-    ) -> Reading:
+    def sample(self, handle: int, **_options: bool) -> Reading:
         return Reading(processes=None, unseen=True)
 
     def ask_to_end(self, handle: int) -> None:

@@ -98,10 +98,11 @@ def count(
 ) -> str | None:
     """Count what each cell's server does; return why not, None when it was counted.
 
+    A line a cell goes to ``root/run/study/counts.jsonl``. With ``measure=False``
+    nothing is measured, as the run is evaluated again.
+
     Parameters
     ----------
-    study, run : str
-        Names; a line a cell goes to ``root/run/study/counts.jsonl``.
     cells : sequence of mapping
         ``model``, ``connections`` and ``active`` of each.
     size : int
@@ -109,10 +110,6 @@ def count(
     requests : int
         By how many, over all clients, the long run has more than the short one; at
         least 50 for each connection.
-    root : str or Path
-        Folder of runs, relative to the project's.
-    measure : bool
-        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
@@ -124,7 +121,7 @@ def count(
     hosts_asked.refuse("events are counted")
     if not 100 <= requests <= 10_000_000:
         raise ValueError(f"requests: {requests}; allowed: 100 to 10000000")
-    if (reason := missing()) is not None:
+    if reason := missing():
         return reason
     with _kept_open():
         untimed.measure(

@@ -39,10 +39,11 @@ def floor(
 ) -> int:
     """Measure what the machine's calls cost; return how many rounds are on disk.
 
+    A line a round goes to ``root/run/study/floor.jsonl``. With ``measure=False``
+    nothing is measured, as the run is evaluated again.
+
     Parameters
     ----------
-    study, run : str
-        Names; the lines go to ``root/run/study/floor.jsonl``.
     rounds : int
         Processes in all, each measuring every cost once.
     duration : float
@@ -51,10 +52,6 @@ def floor(
         Between the halves of the echo, and sockets that ``poll`` is handed.
     whats : sequence of str
         What is measured, as ``build/floor --what`` names it; all, if none is named.
-    root : str or Path
-        Folder of runs, relative to the project's.
-    measure : bool
-        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
@@ -66,9 +63,9 @@ def floor(
     RuntimeError
         When it fails, with what it said.
     """
+    path = schema.study_folder(run, study, root=root) / FILE
     if not measure:
-        folder = schema.study_folder(run, study, root=root)
-        return len(store.read(folder / FILE).trials)
+        return len(store.read(path).trials)
     hosts_asked.refuse("calls are measured")
     if rounds < 1:
         raise ValueError(f"rounds: {rounds}; allowed: 1 or more")
@@ -85,7 +82,6 @@ def floor(
         "connections": connections,
         "whats": list(whats),
     }
-    path = schema.study_folder(run, study, root=root) / FILE
     with store.journal(path) as (log, append):
         kept = {row.get("key") for row in log.trials}
         missing = [n for n in range(rounds) if _key(settings, n) not in kept]

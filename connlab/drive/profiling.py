@@ -83,10 +83,11 @@ def profile(
 ) -> str | None:
     """Sample the server of each cell; return why not, None when it was sampled.
 
+    A line a profile goes to ``root/run/study/profiles.jsonl``. With ``measure=False``
+    nothing is measured, as the run is evaluated again.
+
     Parameters
     ----------
-    study, run : str
-        Names; a line a profile goes to ``root/run/study/profiles.jsonl``.
     cells : sequence of mapping
         ``model``, ``connections`` and ``active`` of each.
     repeats : int
@@ -95,10 +96,6 @@ def profile(
         Bytes of a message of the echo.
     seconds : float
         How long each is sampled.
-    root : str or Path
-        Folder of runs, relative to the project's.
-    measure : bool
-        False: nothing is measured, as the run is evaluated again.
 
     Raises
     ------
@@ -112,7 +109,7 @@ def profile(
         raise ValueError(f"repeats: {repeats}; allowed: 0 to 1000")
     if not 0.05 <= seconds <= 600:
         raise ValueError(f"seconds: {seconds}; allowed: 0.05 to 600")
-    if (reason := missing()) is not None:
+    if reason := missing():
         return reason
     fixed = {"size": size, "seconds": seconds, "hertz": HERTZ}
     untimed.measure(
