@@ -19,50 +19,38 @@ def _paired(core: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("there", "server", "sets", "shared"),
+    ("there", "server", "place", "sets"),
     [
-        ([0, 1], None, ((0,), (1,)), False),
-        ([3], None, ((3,), (3,)), True),
-        ([0, 1, 2, 3, 4], None, ((0, 1), (2, 3, 4)), False),
-        ([0, 1, 2, 3], 3, ((0, 1, 2), (3,)), False),
-        ([0, 1], 2, ((0, 1), (0, 1)), True),
+        ([0, 1], None, _alone, ((0,), (1,), False, False)),
+        ([3], None, _alone, ((3,), (3,), True, False)),
+        ([0, 1, 2, 3, 4], None, _alone, ((0, 1), (2, 3, 4), False, False)),
+        ([0, 1, 2, 3], 3, _alone, ((0, 1, 2), (3,), False, False)),
+        ([0, 1], 2, _alone, ((0, 1), (0, 1), True, False)),
+        # server and client meet on no physical core, or it is said
+        (THREADS, None, _paired, ((0, 1, 4, 5), (2, 6, 3, 7), False, False)),
+        (THREADS, 1, _paired, ((0,), (1, 5, 2, 6, 3, 7), False, False)),
+        (THREADS, 2, _paired, ((0, 1), (2, 6, 3, 7), False, False)),
+        (THREADS, 3, _paired, ((0, 1, 2), (3, 7), False, False)),
+        (THREADS, 5, _paired, ((0, 1, 2, 4, 5), (3, 7), False, False)),
+        (THREADS, 6, _paired, ((0, 1, 2, 4, 5, 6), (3, 7), False, False)),
+        (THREADS[:6], None, _paired, ((0, 4), (1, 5, 2, 6), False, False)),
+        ((0, 1, 4, 5), None, _paired, ((0, 4), (1, 5), False, False)),
+        ((0, 4), None, _paired, ((0,), (4,), False, True)),
+        (THREADS, 7, _paired, ((0, 1, 2, 3, 4, 5, 6), (7,), False, True)),
+        (THREADS, 8, _paired, (tuple(range(8)), THREADS, True, False)),
     ],
 )
-def test_cores_are_divided_and_one_that_is_shared_is_said(there, server, sets, shared):
-    split = cores.split(there, server=server, place=_alone)
-    assert split == cores.Cores(*sets, shared=shared)
-    recorded = {"server": [*sets[0]], "client": [*sets[1]], "shared": shared}
-    assert split.in_trial() == recorded | {"siblings": False}
+def test_cores_are_divided_and_what_is_shared_is_said(there, server, place, sets):
+    split = cores.split(there, server=server, place=place)
+    assert split == cores.Cores(*sets)
+    names = ("server", "client", "shared", "siblings")
+    recorded = ([*sets[0]], [*sets[1]], *sets[2:])
+    assert split.in_trial() == dict(zip(names, recorded, strict=True))
 
 
 def test_a_server_has_no_more_cores_than_there_are():
     with pytest.raises(ValueError, match="1 to 2"):
         cores.split([0, 1], server=3, place=_alone)
-
-
-@pytest.mark.parametrize(
-    ("there", "server", "sets"),
-    [
-        (THREADS, None, ((0, 1, 4, 5), (2, 6, 3, 7))),
-        (THREADS, 1, ((0,), (1, 5, 2, 6, 3, 7))),
-        (THREADS, 2, ((0, 1), (2, 6, 3, 7))),
-        (THREADS, 3, ((0, 1, 2), (3, 7))),
-        (THREADS, 5, ((0, 1, 2, 4, 5), (3, 7))),
-        (THREADS, 6, ((0, 1, 2, 4, 5, 6), (3, 7))),
-        (THREADS[:6], None, ((0, 4), (1, 5, 2, 6))),
-        ((0, 1, 4, 5), None, ((0, 4), (1, 5))),
-    ],
-)
-def test_server_and_client_meet_on_no_physical_core(there, server, sets):
-    split = cores.split(there, server=server, place=_paired)
-    assert split == cores.Cores(*sets, shared=False, siblings=False)
-
-
-def test_where_they_have_to_meet_on_one_it_is_said():
-    assert cores.split([0, 4], place=_paired) == cores.Cores((0,), (4,), False, True)
-    most = cores.split(THREADS, server=7, place=_paired)
-    assert (most.client, most.shared, most.siblings) == ((7,), False, True)
-    assert cores.split(THREADS, server=8, place=_paired).shared
 
 
 def test_one_core_each_are_two_physical_ones():

@@ -2,53 +2,44 @@
 
 import importlib
 import json
-import stat
 
 import pytest
 
 #: the module; the package's own name `floor` is its function
 floor = importlib.import_module("connlab.drive.floor")
 
+SHELL = "#!/bin/sh\n"
+HANGS = SHELL + "exec sleep 30\n"
+
 
 def _prints(slowdown) -> str:
-    return "echo '" + json.dumps({"neighbour": {"slowdown": slowdown}}) + "'"
-
-
-def _neighbour(monkeypatch, path, text=None, mode=stat.S_IRWXU):
-    if text is not None:
-        path.write_text(text)
-        path.chmod(mode)
-    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
-    return floor.neighbour(0.01)
+    report = json.dumps({"neighbour": {"slowdown": slowdown}})
+    return f"{SHELL}echo '{report}'\n"
 
 
 @pytest.mark.parametrize(
-    ("script", "slowdown"),
+    ("text", "slowdown"),
     [
         (_prints([1.25]), 1.25),
         (_prints([None]), None),
         (_prints([]), None),
-        ("echo '{}'", None),
-        ("echo nothing", None),
-        ("echo 'floor: --what neighbour: want echo,…' >&2; exit 2", None),
-        ("kill -9 $$", None),
+        (SHELL + "echo '{}'\n", None),
+        (SHELL + "echo nothing\n", None),
+        (SHELL + "echo 'floor: --what neighbour: want echo,…' >&2; exit 2\n", None),
+        (SHELL + "kill -9 $$\n", None),
+        (HANGS, None),
+        ("no program\n", None),
         (None, None),
     ],
 )
 def test_a_program_that_cannot_tell_of_neighbours_ends_nothing(
-    tmp_path, monkeypatch, script, slowdown
+    tmp_path, monkeypatch, text, slowdown
 ):
-    text = script and f"#!/bin/sh\n{script}\n"
-    assert _neighbour(monkeypatch, tmp_path / "floor", text) == slowdown
-
-
-def test_a_program_that_may_not_be_run_tells_nothing(tmp_path, monkeypatch):
-    mode = stat.S_IRUSR | stat.S_IXUSR
     path = tmp_path / "floor"
-    assert _neighbour(monkeypatch, path, "no program\n", mode) is None
-
-
-def test_a_program_that_hangs_tells_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(floor, "_TIMEOUT_S", 0.1)
-    text = "#!/bin/sh\nexec sleep 30\n"
-    assert _neighbour(monkeypatch, tmp_path / "floor", text) is None
+    if text:
+        path.write_text(text)
+        path.chmod(0o700)
+    if text == HANGS:
+        monkeypatch.setattr(floor, "_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
+    assert floor.neighbour(0.01) == slowdown
