@@ -43,15 +43,16 @@ _NO_LEAKS = "no leaks are possible"
 _RING_WORKERS = ("completion", "fixed")
 _TCP_LISTEN, _TCP_TIME_WAIT = 0x0A, 0x06
 
-#: what is asked -> (their cases for servers, in the order thread, select, epoll;
-#: their case for the client)
+#: of whom they asked
+SUBJECTS = ("thread", "select", "epoll", CLIENT)
+#: what is asked -> their cases, one for each of `SUBJECTS`
 QUESTIONS = {
-    "varied lengths": ((2, 3, 4), 1),
-    "the same bytes": ((6, 7, 8), 5),
-    "as many answers as requests": ((10, 11, 12), 9),
-    "requests counted": ((14, 15, 16), 13),
-    "sockets closed": ((17, 18, 19), 20),
-    LEAKS: ((21, 22, 23), 24),
+    "varied lengths": (2, 3, 4, 1),
+    "the same bytes": (6, 7, 8, 5),
+    "as many answers as requests": (10, 11, 12, 9),
+    "requests counted": (14, 15, 16, 13),
+    "sockets closed": (17, 18, 19, 20),
+    LEAKS: (21, 22, 23, 24),
 }
 
 
@@ -121,11 +122,10 @@ def _lines(model: schema.Model, asked: Mapping[str, Any]) -> list[dict[str, Any]
         answers, side = _about_client(talk), "client_under"
     else:
         answers = _about_server(subject, talk)
+    leaks = _answer(LEAKS, subject, None, "valgrind was not run")
     if asked["valgrind"]:
-        answers.append(_under_valgrind(model, side, subject=subject))
-    else:
-        answers.append(_answer(LEAKS, subject, None, "valgrind was not run"))
-    return [asdict(answer) for answer in answers]
+        leaks = _under_valgrind(model, side, subject=subject)
+    return [asdict(answer) for answer in (*answers, leaks)]
 
 
 # --- one run ----------------------------------------------------------------
@@ -175,11 +175,9 @@ def open_sockets(port: int) -> int:
 
 
 def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> Answer:
-    servers, client = QUESTIONS[question]
-    numbers = dict(zip(("thread", "select", "epoll"), servers, strict=True))
-    numbers[CLIENT] = client
-    cases = (numbers[subject],) if subject in numbers else ()
-    return Answer(question, subject, cases, holds, evidence)
+    theirs = zip(SUBJECTS, QUESTIONS[question], strict=True)
+    numbers = tuple(number for whose, number in theirs if whose == subject)
+    return Answer(question, subject, numbers, holds, evidence)
 
 
 def _about_server(name: str, talk: _Conversation) -> list[Answer]:

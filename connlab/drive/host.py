@@ -318,8 +318,9 @@ class LocalHost:
             program.ask_to_end()
             program.wait_until_ended(grace_s)
         _signal_group(handle, signal.SIGKILL)
-        status = program.process.wait()
-        program.drain()
+        with program.process as process:  # its pipes are closed then
+            status = process.wait()
+            program.drain()
         ended = Ended(
             exit=status,
             early=program.early,
@@ -330,9 +331,6 @@ class LocalHost:
                 for name, fd in program.files.items()
             },
         )
-        for pipe in (program.process.stdin, program.process.stdout):
-            if pipe:
-                pipe.close()
         for fd in (program.pidfd, program.errors_fd, *program.files.values()):
             os.close(fd)
         return ended

@@ -224,15 +224,12 @@ def context_switches(pids: Iterable[int]) -> tuple[int, int] | None:
 
     They stand near the end of a file: since Linux 6.6 others may follow.
     """
-    counts = []
-    for pid in pids:
-        for tid in _listed(f"/proc/{pid}/task"):
-            found = _SWITCHES.search(read_text(f"/proc/{pid}/task/{tid}/status"))
-            if found:
-                counts.append((int(found[1]), int(found[2])))
-    if not counts:
+    threads = [(pid, tid) for pid in pids for tid in _listed(f"/proc/{pid}/task")]
+    texts = (read_text(f"/proc/{pid}/task/{tid}/status") for pid, tid in threads)
+    found = [match for text in texts if (match := _SWITCHES.search(text))]
+    if not found:
         return None
-    return sum(count for count, _ in counts), sum(count for _, count in counts)
+    return sum(int(match[1]) for match in found), sum(int(match[2]) for match in found)
 
 
 def machine(cores: Iterable[int] | None = None) -> Machine:

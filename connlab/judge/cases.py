@@ -91,7 +91,7 @@ def _left(serving: Running, count: Callable[[int], int], before: int) -> int:
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
-    their_cases = QUESTIONS[question][0] if question in QUESTIONS else ()
+    their_cases = QUESTIONS[question][:3] if question in QUESTIONS else ()
     return Answer(question, "server", their_cases, holds, evidence)
 
 
