@@ -21,10 +21,8 @@ def sweep(reason=SPENT, budget=540.0, widths=(), seconds=60.0):
 
 
 def run_of(tmp_path, **studies):
-    made.write_run(tmp_path)
-    run = results.load_run(made.RUN, root=tmp_path)
-    run.manifest["studies"] = studies
-    return run
+    made.edit(made.write_run(tmp_path) / "manifest.json", studies=studies)
+    return results.load_run(made.RUN, root=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -116,5 +114,5 @@ def test_the_command_is_that_of_the_profile_whose_windows_a_run_has(
     run = run_of(tmp_path, **entries)
     assert endings.command(run) == command
     if entries:  # a study was measured with other windows
-        entries["load"]["parameters"]["duration"] = 77
+        run.studies["load"].entry["parameters"]["duration"] = 77
         assert endings.command(run) == "make paper"

@@ -70,8 +70,9 @@ def test_no_value_can_end_the_script_that_holds_it(runs, monkeypatch, tmp_path):
 
 def test_the_page_of_a_model_says_bounds_as_well(runs, tmp_path):
     made.copy_model("select", tmp_path)
-    model = {"name": "select", "family": "readiness"}
-    (link,) = model_pages.write(runs[0], [model], tmp_path / "paper").values()
+    models = [{"name": "select", "family": "readiness"}]
+    run = runs[0].model_copy(update={"manifest": {"registry": {"models": models}}})
+    (link,) = model_pages.write(run, tmp_path / "paper").values()
     page = (tmp_path / "paper" / link).read_text("utf-8")
     (study,) = explorer.content(runs[:1])["studies"]
     rates = [

@@ -22,13 +22,14 @@ ATLAS = {
 @pytest.fixture
 def paper(tmp_path):
     made.copy_model("epoll", tmp_path)
-    made.write_run(tmp_path / "runs")
+    run = made.write_run(tmp_path / "runs")
+    made.edit(run / "manifest.json", registry={"models": [EPOLL, GONE]})
     return tmp_path / "paper"
 
 
 def written(paper):
     run = results.load_run(made.RUN, root=paper.parent / "runs")
-    links = model_pages.write(run, [EPOLL, GONE], paper)
+    links = model_pages.write(run, paper)
     assert links == {"epoll": "data/models/epoll.html"}
     return (paper / links["epoll"]).read_text("utf-8")
 

@@ -48,9 +48,9 @@ def test_studies_of_other_programs_are_named_with_theirs():
 def test_a_run_is_of_the_days_of_its_trials_not_of_its_evaluation(
     tmp_path, begun, days
 ):
-    made.write_run(tmp_path)
+    studies = {str(i): {"started_at": at} for i, at in enumerate(begun)}
+    made.edit(made.write_run(tmp_path) / "manifest.json", studies=studies)
     run = results.load_run(made.RUN, root=tmp_path)
-    run.manifest["studies"] = {str(i): {"started_at": at} for i, at in enumerate(begun)}
     assert provenance.measured_on(run) == days
 
 

@@ -45,7 +45,7 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     parts = _parts(crate, run, contents)
     machine = _machine(crate, run)
     measured = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
-    actions = [_study(crate, run, study, contents) for study in measured]
+    actions = [_study(crate, study, contents) for study in measured]
     dataset = {
         **_dataset_facts(run, cff, authors, machine),
         "author": authors,
@@ -169,7 +169,7 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
 # ---- what made what ----------------------------------------------------------
 
 
-def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity:
+def _study(crate: ROCrate, study: Study, contents: Contents) -> Entity:
     folder = _folder(study)
     inputs = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
     files = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
@@ -186,17 +186,16 @@ def _study(crate: ROCrate, run: Run, study: Study, contents: Contents) -> Entity
         properties={
             "name": study.results.question if study.results else study.name,
             "actionStatus": _add(crate, url, "ActionStatusType", name=status),
-            **_times(run, study),
+            **_times(study),
             **({} if study.results else {"error": study.reason}),
         },
     )
 
 
-def _times(run: Run, study: Study) -> dict[str, str]:
+def _times(study: Study) -> dict[str, str]:
     """Return when a study's last sweep began and ended, else when it was evaluated."""
-    entry = (run.manifest.get("studies") or {}).get(study.name) or {}
-    start = entry.get("started_at")
-    seconds = (entry.get("stopping") or {}).get("seconds")
+    start = study.entry.get("started_at")
+    seconds = (study.entry.get("stopping") or {}).get("seconds")
     if start and seconds is not None:
         end = datetime.fromisoformat(start) + timedelta(seconds=seconds)
         return {"startTime": start, "endTime": end.isoformat(timespec="milliseconds")}

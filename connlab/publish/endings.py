@@ -6,13 +6,14 @@ profiles          -> the one whose durations are those of the run
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from connlab import profiles
 from connlab.publish import fragments
 from connlab.publish.results import Run
+from connlab.publish.sources import look_up
 from connlab.study.formatting import plain
 from connlab.study.metrics import metric
 
@@ -98,15 +99,11 @@ def _duration(seconds: float) -> str:
 
 def targets(run: Run) -> str:
     """Say how many studies reached their targets; nothing where none has any."""
-    all_endings = [ending(entry) for entry in _entries(run).values()]
+    all_endings = [ending(study.entry) for study in run.studies.values()]
     known = [end for end in all_endings if end and end.target != "—"]
     reached = sum(end.reached for end in known)
     text = fragments.fill("targets.qmd", studies=len(known), reached=reached)
     return text.strip()
-
-
-def _entries(run: Run) -> Mapping[str, Mapping[str, Any]]:
-    return run.manifest.get("studies") or {}
 
 
 def command(run: Run) -> str:
@@ -121,16 +118,11 @@ def command(run: Run) -> str:
 
 
 def _fits(run: Run, profile: profiles.Profile) -> bool:
-    pairs = list(_durations(run, profile.notebooks))
-    return bool(pairs) and all(wanted == measured for wanted, measured in pairs)
-
-
-def _durations(
-    run: Run, notebooks: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Sequence[Any]]:
-    """Give the seconds of a window in a profile and in the run, by study."""
-    for stem, parameters in notebooks.items():
-        entry = _entries(run).get(stem.partition("-")[2]) or {}
-        measured = (entry.get("parameters") or {}).get("duration")
+    """Whether windows are as long as a profile says, of all studies that it has."""
+    windows = []
+    for stem, parameters in profile.notebooks.items():
+        study = run.studies.get(stem.partition("-")[2])
+        measured = study and look_up(study.entry, "parameters.duration")
         if measured is not None and "duration" in parameters:
-            yield parameters["duration"], measured
+            windows.append((parameters["duration"], measured))
+    return bool(windows) and all(wanted == measured for wanted, measured in windows)

@@ -20,7 +20,6 @@ import pandas as pd
 
 from connlab import figures, report, schema
 from connlab.publish import fragments
-from connlab.publish.models import registry
 from connlab.publish.results import Run
 from connlab.study.metrics import metric
 
@@ -153,6 +152,5 @@ def _colours(studies: list[dict[str, Any]], runs: Sequence[Run]) -> dict[str, st
     models = pd.DataFrame({"model": list(filter(None, names))}, dtype="object")
     if models.empty:
         return {}
-    registries = (registry(run.manifest) for run in runs)
-    models.attrs["registry"] = next(filter(None, registries), ())
+    models.attrs["registry"] = next(filter(None, (run.registry for run in runs)), ())
     return {m: mpl.colors.to_hex(c) for m, c in figures.palette(models).items()}

@@ -16,9 +16,9 @@ import pandas as pd
 import yaml
 
 from connlab import figures, report
-from connlab.publish import fragments, models, numbers, provenance, reference, sources
+from connlab.publish import fragments, numbers, provenance, reference, sources
 from connlab.publish import markdown as md
-from connlab.publish.results import Run
+from connlab.publish.results import Registry, Rows, Run
 from connlab.study import frames, style
 from connlab.study.formatting import listing
 from connlab.study.metrics import metric
@@ -69,39 +69,27 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     path = paper / SITUATIONS
     if not path.is_file():
         return
-    rows = numbers.of_run(run)
-    references = {label: numbers.of_run(other) for label, other in others.items()}
-    entries = yaml.safe_load(path.read_text("utf-8"))
-    stale = {name for name, study in run.studies.items() if study.stale}
-    registry = models.registry(run.manifest)
-    families = {str(row["name"]): str(row.get("family", "")) for row in registry}
-    situations = [
-        with_ratios(
-            {
-                **entry,
-                "stale": entry["study"] in stale,
-                "lost": lost(run.results_of(entry["study"]), entry),
-            },
-            rows,
-            references,
-        )
-        for entry in entries
-    ]
-    situations = [
-        (entry, {n: r for n, r in designs.items() if families.get(n) != ONE_BY_ONE})
-        for entry, designs in situations
-    ]
-    found = beside(paper, [rows, *references.values()])
+    references = {label: other.numbers for label, other in others.items()}
+    families = {str(row["name"]): str(row.get("family", "")) for row in run.registry}
+    situations = []
+    for entry in yaml.safe_load(path.read_text("utf-8")):
+        study = run.studies.get(entry["study"])
+        entry["stale"] = bool(study and study.stale)
+        entry["lost"] = lost(run.results_of(entry["study"]), entry)
+        entry, designs = with_ratios(entry, run.numbers, references)
+        fit = {n: r for n, r in designs.items() if families.get(n) != ONE_BY_ONE}
+        situations.append((entry, fit))
+    found = beside(paper, [run.numbers, *references.values()])
     pieces = {
         TABLE: table(situations, families),
-        FIGURE: draw(situations, registry, paper / FOLDER),
+        FIGURE: draw(situations, run.registry, paper / FOLDER),
         "beside": _beside(run, others, paper, found),
         "direction": _direction(found),
     }
     fragments.write_all(paper / FOLDER, pieces)
 
 
-def ratios(rows: numbers.Rows, entry: Mapping[str, Any]) -> dict[str, Row]:
+def ratios(rows: Rows, entry: Mapping[str, Any]) -> dict[str, Row]:
     """Return the ratios of a situation by design, as the study ordered them."""
     wanted = {k: str(v) for k, v in entry["levels"].items()}
     wanted["against"] = str(entry["against"])
@@ -116,7 +104,7 @@ def ratios(rows: numbers.Rows, entry: Mapping[str, Any]) -> dict[str, Row]:
 
 
 def with_ratios(
-    entry: Mapping[str, Any], rows: numbers.Rows, references: Mapping[str, numbers.Rows]
+    entry: Mapping[str, Any], rows: Rows, references: Mapping[str, Rows]
 ) -> Situation:
     """Return a situation with its ratios, of the first reference where a run has none.
 
@@ -187,8 +175,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
         for entry, designs in situations
     ]
     heads = ["Situation", *_HEADS.values()]
-    filled = [i for i in range(1, len(heads)) if any(row[i] != "—" for row in rows)]
-    shown = [0, *filled]
+    shown = [i for i in range(len(heads)) if any(row[i] != "—" for row in rows)]
     unlike = " Not compared is what was not measured as its baseline was."
     text = md.table(
         [heads[i] for i in shown],
@@ -199,7 +186,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
         "bound where the client was the limit of one side). "
         "Ratios of CPU time are below 1 where a design is better, of rates above."
         + unlike
-        * (_HEADS[APART] in (heads[i] for i in shown)),
+        * (heads.index(_HEADS[APART]) in shown),
         label=TABLE,
         widths=[_SHARES[i] for i in shown],
         align="l" * len(shown),
@@ -313,9 +300,7 @@ def _number(row: Row) -> str:
 # ---- the figure ----------------------------------------------------------------------
 
 
-def draw(
-    situations: Sequence[Situation], registry: models.Registry, folder: Path
-) -> str:
+def draw(situations: Sequence[Situation], registry: Registry, folder: Path) -> str:
     """Draw what designs cost against epoll, a row per situation; return its source."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = pd.DataFrame(_costs(situations))
@@ -405,7 +390,7 @@ Beside = Mapping[str, Sequence[Row | None]]
 """The numbers of each finding by what it is about: of the run, then of the others."""
 
 
-def beside(paper: Path, rows_of: Sequence[numbers.Rows]) -> Beside:
+def beside(paper: Path, rows_of: Sequence[Rows]) -> Beside:
     """Return each finding's number in the run and in its references.
 
     ``rows_of`` has the numbers of the run, then those of each reference.

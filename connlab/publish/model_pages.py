@@ -8,13 +8,13 @@
 Nothing is computed here; a piece that a run does not have is left out, or said.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from connlab import report
 from connlab.publish import fragments, models, numbers
-from connlab.publish.results import Run
+from connlab.publish.results import Rows, Run
 from connlab.study.metrics import metric
 
 FOLDER = Path("data") / "models"
@@ -26,26 +26,23 @@ METRICS = (
 _ATLAS = "tbl-breaking-points-atlas"
 
 
-def write(
-    run: Run, registry: Iterable[Mapping[str, Any]], paper: Path
-) -> dict[str, str]:
+def write(run: Run, paper: Path) -> dict[str, str]:
     """Write the page of each model; return links to them by the model's name."""
-    known = numbers.of_run(run)
     links = {}
-    for model in registry:
+    for model in run.registry:
         name = str(model.get("name"))
         code = models.source(paper, name)
         if code is not None:
             path = FOLDER / f"{name}.html"
-            fragments.write(paper / path, _page(run, model, known, code))
+            fragments.write(paper / path, _page(run, model, code))
             links[name] = path.as_posix()
     return links
 
 
-def _page(run: Run, model: Mapping[str, Any], known: numbers.Rows, code: str) -> str:
+def _page(run: Run, model: Mapping[str, Any], code: str) -> str:
     name, label = str(model["name"]), str(model.get("label") or model["name"])
     comment = models.header(code)
-    rows = _numbers(name, known)
+    rows = _numbers(name, run.numbers)
     return fragments.fill(
         "model.html",
         title=f"{label} ({name})",
@@ -62,7 +59,7 @@ def _page(run: Run, model: Mapping[str, Any], known: numbers.Rows, code: str) ->
     )
 
 
-def _numbers(name: str, known: numbers.Rows) -> list[dict[str, str]]:
+def _numbers(name: str, known: Rows) -> list[dict[str, str]]:
     rows = [
         {"study": address.partition("/")[0], **row}
         for address, row in known.items()

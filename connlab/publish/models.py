@@ -9,13 +9,14 @@ its header, without a word written here.
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from connlab.publish import fragments
 from connlab.publish import markdown as md
+from connlab.publish.results import Registry
 
 PIECE = "_generated/models/explained.qmd"
 FAMILIES = {
@@ -26,15 +27,6 @@ FAMILIES = {
     "completion": "Completion",
     "coroutine": "Coroutines",
 }
-
-
-Registry = Sequence[Mapping[str, Any]]
-"""Rows of ``server --list``: name, family, label of each model and more."""
-
-
-def registry(manifest: Mapping[str, Any]) -> Registry:
-    """Return the models that a run's manifest holds."""
-    return list((manifest.get("registry") or {}).get("models") or ())
 
 
 def named(text: str, registry: Registry) -> str:

@@ -13,25 +13,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from connlab import report
 from connlab.publish import markdown as md
-from connlab.publish.results import Run
 from connlab.study.results import Results
 
-Rows = Mapping[str, Mapping[str, Any]]
-"""Numbers by their address, as `connlab.report.numbers` reads them."""
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 """A number with decimals that is no part of a name or a version."""
 _DIGITS = 4
 """Significant digits of a number that is shown as it was published."""
-
-
-def of_run(run: Run) -> Rows:
-    """Return every number of a run by its address."""
-    rows: dict[str, dict[str, Any]] = {}
-    for study in run.studies.values():
-        rows |= report.numbers(study.folder)
-    return rows
 
 
 def hover(n: int, level: float | None, method: str) -> str:

@@ -41,7 +41,7 @@ from connlab.publish import (
 )
 from connlab.publish import markdown as md
 from connlab.publish.pictures import DATA, GENERATED
-from connlab.publish.results import Run, Study
+from connlab.publish.results import Registry, Run, Study
 from connlab.study.results import Results
 from connlab.study.style import fonts
 
@@ -71,7 +71,7 @@ def prepare(
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     wanted = sources.wanted(paper)
-    registry = models.registry(run.manifest)
+    registry = run.registry
     variables: dict[str, Any] = {}
     for study, results in run.evaluated:
         variables[key(study.name)] = study_variables(results, registry)
@@ -85,7 +85,7 @@ def prepare(
     provenance.write(run, paper, shown=shown)
     write_published(wanted.includes, paper)
     if models.PIECE in wanted.includes:
-        models.write(registry, paper, model_pages.write(run, registry, paper))
+        models.write(registry, paper, model_pages.write(run, paper))
     stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
     prepared = Prepared(variables, stale=stale, unused=_unused(run, wanted))
     write_facts(run, others, wanted, paper, prepared)
@@ -102,7 +102,7 @@ def key(name: str) -> str:
     return name.replace("-", "_")
 
 
-def study_variables(results: Results, registry: models.Registry) -> dict[str, str]:
+def study_variables(results: Results, registry: Registry) -> dict[str, str]:
     """Lay out one study for ``{{< var … >}}``: question and answer as Markdown."""
     answer = numbers.Marks(results).markdown(results.answer)
     return {
@@ -126,7 +126,7 @@ def write_published(includes: Iterable[str], paper: Path) -> None:
 
 
 def write_study(
-    study: Study, results: Results, registry: models.Registry, paper: Path
+    study: Study, results: Results, registry: Registry, paper: Path
 ) -> None:
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
     notes = [note for note in results.notes if not _SWEEP_NOTE.search(note)]
@@ -303,7 +303,7 @@ def _numbers(run: Run) -> dict[str, dict[str, Any]]:
             "title": numbers.title(row),
             "unsure": row["lo"] is None,
         }
-        for address, row in numbers.of_run(run).items()
+        for address, row in run.numbers.items()
         if row["text"]
     }
 

@@ -56,8 +56,8 @@ def measured_on(run: Run) -> str:
 
 
 def _days(run: Run) -> list[str]:
-    studies = run.manifest.get("studies", {}).values()
-    days = sorted({str(study.get("started_at", ""))[:10] for study in studies} - {""})
+    studies = run.studies.values()
+    days = sorted({str(s.entry.get("started_at", ""))[:10] for s in studies} - {""})
     return days or [str(run.manifest.get("made_at", ""))[:10]]
 
 
@@ -85,8 +85,8 @@ def _beside(runs: int) -> str:
 
 def variables(run: Run, *, renderer: str) -> dict[str, Any]:
     commit = commit_of(run.manifest)
-    entries = (run.manifest.get("studies") or {}).values()
-    seeds = {look_up(entry, "parameters.seed") for entry in entries} - {None}
+    studies = run.studies.values()
+    seeds = {look_up(study.entry, "parameters.seed") for study in studies} - {None}
     return {
         "renderer": md.escape(renderer),
         "version": connlab.__version__,
@@ -163,7 +163,7 @@ def _studies(run: Run, paper: Path) -> str:
             rows.append([name, *"—" * 4, md.escape(study.reason), "—", "—"])
         elif results.trials:
             counts = [str(results.trials.get(kind, "—")) for kind in _KINDS]
-            rows.append([name, *counts, *_ending(study, run)])
+            rows.append([name, *counts, *_ending(study)])
     caption = (
         f"Trials of run `{run.name}` by study (and section), what ended them, and the "
         "interval that is widest against its target. Trials include those of baselines "
@@ -190,10 +190,9 @@ def _study(name: str, paper: Path) -> str:
     return md.escape(name) + (f" ([-@{section[1]}])" if section else "")
 
 
-def _ending(study: Study, run: Run) -> list[str]:
+def _ending(study: Study) -> list[str]:
     """Return budget, what ended a study or its state, widest interval and target."""
-    entry = (run.manifest.get("studies") or {}).get(study.name) or {}
-    end = endings.ending(entry)
+    end = endings.ending(study.entry)
     stopped = end.by if end else study.results.stopping
     flagged = [note for note in study.results.notes if FLAGGED in note]
     state = md.escape("; ".join([*(study.stale or [stopped]), *flagged]))

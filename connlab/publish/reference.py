@@ -17,7 +17,7 @@ import pandas as pd
 import yaml
 
 from connlab import report
-from connlab.publish import fragments, models, provenance, results
+from connlab.publish import fragments, provenance, results
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.study.formatting import plain
@@ -198,8 +198,8 @@ def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     highest = pairs.sort_index().groupby("model").tail(1).fillna("—").reset_index()
     if highest.empty:
         return ""
-    registry = [*models.registry(run.manifest), *models.registry(other.manifest)]
-    labels = {model["name"]: model.get("label") for model in registry}
+    models = [*run.registry, *other.registry]
+    labels = {model["name"]: model.get("label") for model in models}
     highest["model"] = highest["model"].replace(labels)
     highest["connections"] = highest["connections"].map(plain)
     columns = [f"{metric} {side}" for metric in _METRICS for side in ("here", "there")]

@@ -6,16 +6,22 @@ becomes a reason in plain words, because the paper has to print that reason in t
 where the result should stand.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from connlab import schema
+from connlab import report, schema
 from connlab.study.formatting import counted
 from connlab.study.results import FILE, SCHEMA, Results, commit_of
+
+Rows = Mapping[str, Mapping[str, Any]]
+"""Numbers by their address, as `connlab.report.numbers` reads them."""
+Registry = Sequence[Mapping[str, Any]]
+"""Rows of ``server --list``: name, family, label of each model and more."""
 
 
 class Study(BaseModel):
@@ -23,6 +29,8 @@ class Study(BaseModel):
 
     name: str
     folder: Path
+    entry: dict[str, Any] = Field(default_factory=dict)
+    """What the run's manifest says of it."""
     results: Results | None = None
     reason: str | None = None
     stale: list[str] = Field(default_factory=list)
@@ -43,6 +51,19 @@ class Run(BaseModel):
         """The studies that have results, with these."""
         return [(s, s.results) for s in self.studies.values() if s.results]
 
+    @cached_property
+    def numbers(self) -> Rows:
+        """Every number of the run by its address."""
+        rows: dict[str, dict[str, Any]] = {}
+        for study in self.studies.values():
+            rows |= report.numbers(study.folder)
+        return rows
+
+    @property
+    def registry(self) -> Registry:
+        """The models that the manifest holds."""
+        return (self.manifest.get("registry") or {}).get("models") or []
+
     def results_of(self, name: str) -> Results | None:
         """Return the results of a study, if the run has any."""
         study = self.studies.get(name)
@@ -61,9 +82,9 @@ def load_run(run: str, *, root: str | Path = "runs") -> Run:
     for sub in sorted(p for p in folder.iterdir() if p.is_dir()):
         if any((sub / name).exists() for name in _MARKS):
             studies[sub.name] = load_study(sub, manifest=manifest)
-    for name in manifest.get("studies") or {}:
+    for name, entry in (manifest.get("studies") or {}).items():
         none = Study(name=name, folder=folder / name, reason=NO_RESULTS)
-        studies.setdefault(name, none)
+        studies.setdefault(name, none).entry = entry or {}
     return Run(name=run, folder=folder, manifest=manifest, studies=studies)
 
 
