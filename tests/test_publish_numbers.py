@@ -4,7 +4,7 @@ import publish_made as made
 import pytest
 
 from connlab.publish import numbers
-from connlab.study.results import Results
+from connlab.study.results import Results, Table
 
 ONE = {"text": "29 ± 2", "n": 6, "level": 0.95, "method": "t over trials"}
 TITLE = "n = 6, 95 % interval, t over trials"
@@ -67,3 +67,18 @@ def test_digits_beyond_four_are_shown_as_three(full, short):
     pieces = list(numbers.shortened(full))
     assert "".join(piece for piece, _ in pieces) == short
     assert "".join(whole or piece for piece, whole in pieces) == full
+
+
+def table(*rows):
+    columns = [{"name": "a", "label": "model"}, {"name": "x", "label": "rate (1/s)"}]
+    return numbers.table(Table(id="tbl-x", columns=columns, rows=rows), marks())
+
+
+def test_a_table_without_rows_says_none():
+    head, _, row = (line.strip("| ") for line in table().splitlines())
+    assert (head, row) == ("model", "none")
+
+
+def test_a_column_of_dashes_is_left_out_but_never_the_first():
+    assert "rate" not in table(["—", "—"], ["epoll", "–"])
+    assert "rate" in table(["—", "—"], ["epoll", "2"])

@@ -17,7 +17,6 @@ from connlab.publish.sources import look_up
 from connlab.study.formatting import plain
 from connlab.study.metrics import metric
 
-_Sweep = Mapping[str, Any]
 _REASONS = {
     r"the budget of .* is used": "budget",
     r"every target was met": "targets",
@@ -49,7 +48,8 @@ def ending(entry: Mapping[str, Any]) -> Ending | None:
 
     Of several sweeps budgets and reasons are joined, each once.
     """
-    sweeps = _sweeps(entry)
+    sweeps = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
+    sweeps = [sweep for sweep in sweeps if sweep]
     if not sweeps:
         return None
     budgets = [(s.get("rule") or {}).get("budget_s") for s in sweeps]
@@ -66,16 +66,11 @@ def ending(entry: Mapping[str, Any]) -> Ending | None:
     )
 
 
-def _reached(sweep: _Sweep) -> bool:
+def _reached(sweep: Mapping[str, Any]) -> bool:
     """Whether all targets were met; an older manifest says it of each interval."""
     if "met" in sweep:
         return bool(sweep["met"])
     return all(width.get("met") for width in sweep.get("widths") or ())
-
-
-def _sweeps(entry: Mapping[str, Any]) -> list[_Sweep]:
-    sweeps = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
-    return [sweep for sweep in sweeps if sweep]
 
 
 def _reason(text: str) -> str:

@@ -70,16 +70,13 @@ def content(runs: Sequence[Run]) -> dict[str, Any]:
     null where a factor plays no part), value, lo, hi, n, text, and verdict or bound
     ("at least", "at most") where it has one.
     """
-    studies = []
-    for name in dict.fromkeys(name for run in runs for name in run.studies):
-        rows = [
-            row | {"run": i}
-            for i, run in enumerate(runs)
-            for row in report.rows(run.folder / name)
-            if pd.notna(row["value"])
-        ]
-        if rows:
-            studies.append(_study(name, _title(runs, name), rows))
+    rows_of: dict[str, list[dict[str, Any]]] = {}
+    for i, run in enumerate(runs):
+        for address, number in run.numbers.items():
+            if number["value"] is not None:
+                rows = rows_of.setdefault(address.partition("/")[0], [])
+                rows.append({**number, "run": i})
+    studies = [_study(name, _title(runs, name), rows) for name, rows in rows_of.items()]
     studies.sort(key=lambda study: study["title"])
     return {
         "first": _FIRST,
@@ -96,50 +93,45 @@ def _title(runs: Sequence[Run], name: str) -> str:
 
 
 def _study(name: str, title: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    levels_of = [
-        {k: v for k, v in report.levels(row).items() if k not in ("against", "run")}
-        for row in rows
-    ]
-    factors = list(dict.fromkeys(f for at in levels_of for f in at))
+    factors = list(dict.fromkeys(f for row in rows for f in row["levels"]))
+    factors = [factor for factor in factors if factor != "against"]
     quantities: dict[str, dict[str, str]] = {}
     numbers = []
-    for row, at in zip(rows, levels_of, strict=True):
-        quantity = _quantity(row)
+    for row in rows:
+        quantity, at = _quantity(row), row["levels"]
         quantities.setdefault(quantity["id"], quantity)
+        place = list(quantities).index(quantity["id"])
         values = [report.level(at[f]) if f in at else None for f in factors]
-        number = {"q": quantity["id"], "run": row["run"], "at": values}
-        numbers.append(number | _number(row))
-    place = {id_: i for i, id_ in enumerate(quantities)}
+        numbers.append({"q": place, "run": row["run"], "at": values, **_number(row)})
     return {
         "name": name,
         "title": title,
         "factors": factors,
         "quantities": list(quantities.values()),
-        "rows": [number | {"q": place[number["q"]]} for number in numbers],
+        "rows": numbers,
     }
 
 
 def _quantity(row: Mapping[str, Any]) -> dict[str, str]:
     """Name a quantity; links hold its ``id``, which is the same in every run."""
     name, label = row["metric"], metric(row["metric"]).label
-    if pd.notna(against := row.get("against")):
+    if (against := row["levels"].get("against")) is not None:
         label = f"{label}, relative to {report.level(against)}"
         id_ = report.address("", name, {"against": against})
         return {"id": id_, "label": label, "unit": "1", "ratio": "1"}
-    unit = "" if pd.isna(row["unit"]) else report.level(row["unit"])
+    unit = "" if row["unit"] is None else report.level(row["unit"])
     return {"id": name, "label": label, "unit": unit, "ratio": ""}
 
 
 def _number(row: Mapping[str, Any]) -> dict[str, Any]:
     number = {k: _rounded(row[k]) for k in ("value", "lo", "hi")} | {"n": int(row["n"])}
-    number |= {k: row[k] for k in ("text", "verdict") if isinstance(row.get(k), str)}
-    if word := report.bound(row):
-        number["bound"] = word
-    return number
+    if row["text"]:
+        number["text"] = row["text"].removeprefix(f"{row['bound']} ")
+    return number | {k: row[k] for k in ("verdict", "bound") if row.get(k)}
 
 
-def _rounded(value: float) -> float | None:
-    return None if pd.isna(value) else float(f"{value:.{_DIGITS}g}")
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
 def _colours(studies: list[dict[str, Any]], runs: Sequence[Run]) -> dict[str, str]:

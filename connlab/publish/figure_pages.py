@@ -1,5 +1,6 @@
-"""Pages that a figure links to: its values, and the notebook that drew it.
+"""Where the pictures of figures lie, and the pages that a figure links to.
 
+    picture                        -> _generated/STUDY/NAME.svg
     caption, alternative text, CSV -> data/STUDY/NAME.html      in words, and as a table
     executed notebook              -> data/STUDY/notebook.html
 
@@ -7,6 +8,7 @@ nbconvert turns cells into HTML; its own frames would fetch scripts from other h
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +16,16 @@ from typing import TYPE_CHECKING
 import pandas as pd
 from markupsafe import Markup
 
-from connlab.publish import fragments
+from connlab.publish import fragments, sources
+from connlab.publish.results import Run, Study
 from connlab.study.metrics import metric
+from connlab.study.results import Figure
 
 if TYPE_CHECKING:
     from nbconvert import HTMLExporter
 
+GENERATED = "_generated"
+DATA = "data"
 EXECUTED = "notebook.ipynb"
 NOTEBOOK = "notebook.html"
 _SENTENCE = re.compile(r"(?<=\.)\s+(?=\S)")
@@ -28,6 +34,48 @@ _ELSEWHERE = "linked below"
 _COLOURED = re.compile(r'[^<]*(?:</?(?:div|pre|span)(?: class="[\w -]*")?>[^<]*)*')
 """HTML that needs no cleaning, such as Pygments makes of code."""
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
+
+
+def drawn(run: Run) -> dict[str, tuple[Study, Figure]]:
+    """Return all figures of a run by where the sources have them, below ``paper``."""
+    return {
+        f"{GENERATED}/{study.name}/{Path(figure.files['svg']).name}": (study, figure)
+        for study, results in run.evaluated
+        for figure in results.figures
+    }
+
+
+def links(
+    study: Study,
+    figure: Figure,
+    shown: Mapping[str, str],
+    paper: Path,
+    *,
+    borrowed: bool = False,
+) -> str:
+    """Put what a figure links to beside the page; return the links.
+
+    `shown` has its caption and its alternative text. The notebook beside the page is
+    that of the run, which did not draw a figure that is borrowed from a reference.
+    """
+    folder, works = paper / DATA / study.name, sources.bibliography(paper)
+    title = re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), shown["caption"])
+    pages = {}
+    if figure.data:
+        data = study.folder / figure.data
+        pages["values (table)"] = write_values(
+            data, folder, title=title, alt=shown["alt"]
+        )
+        pages["data (CSV)"] = fragments.copy(data, folder)
+    svg = study.folder / figure.files["svg"]
+    pages["picture (SVG)"] = fragments.copy(svg, folder)
+    notebook = folder / NOTEBOOK
+    pages["notebook"] = notebook if notebook.is_file() and not borrowed else None
+    return " · ".join(
+        f"[{label}]({page.relative_to(paper).as_posix()})"
+        for label, page in pages.items()
+        if page
+    )
 
 
 def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | None:

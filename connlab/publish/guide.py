@@ -129,7 +129,10 @@ def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
     }
     reasons = {}
     for cell in results.failures if results else ():
-        levels = {k: report.level(v) for k, v in _with_idle(cell.factors).items()}
+        factors = dict(cell.factors)
+        if {"active", "connections"} <= factors.keys():
+            factors["idle"] = factors["connections"] - factors["active"]
+        levels = {k: report.level(v) for k, v in factors.items()}
         design = levels.get(entry["by"])
         inside = all(levels.get(name) == level for name, level in wanted.items())
         if design and inside and not cell.reason.startswith(_OF_OTHERS):
@@ -139,12 +142,6 @@ def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
 
 _OF_OTHERS = tuple(frames.GATES[name] for name in ("arrivals", "load", "lag", "quiet"))
 """Reasons to leave out a trial that say nothing about its server."""
-
-
-def _with_idle(factors: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "active" not in factors or "connections" not in factors:
-        return factors
-    return {**factors, "idle": factors["connections"] - factors["active"]}
 
 
 def standing(row: Row) -> str:
@@ -355,21 +352,6 @@ _ENDS = ("value", "lo", "hi")
 # ---- findings, here and there --------------------------------------------------------
 
 
-def findings(paper: Path) -> dict[str, str]:
-    """Return the address of the number of each finding, and what it is about."""
-    path = paper / FINDINGS
-    text = sources.COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
-    items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
-    first_numbers = filter(None, map(sources.NUMBER.search, items))
-    return {
-        sources.address(number[1]): " ".join(_BRIEF.findall(number[1]))
-        for number in first_numbers
-    }
-
-
-_BRIEF = re.compile(r'\bbrief="([^"]*)"')
-
-
 def agreement(here: Row | None, there: Row | None) -> str:
     """Compare the verdicts of two runs on a ratio, the intervals of another number."""
     if here is None or not here["text"]:
@@ -391,14 +373,25 @@ Beside = Mapping[str, Sequence[Row | None]]
 
 
 def beside(paper: Path, rows_of: Sequence[Rows]) -> Beside:
-    """Return each finding's number in the run and in its references.
+    """Return the first number of each finding in the run and in its references.
 
     ``rows_of`` has the numbers of the run, then those of each reference.
     """
+    path = paper / FINDINGS
+    text = sources.COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
+    items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
+    first_numbers = filter(None, map(sources.NUMBER.search, items))
+    briefs = {
+        sources.address(number[1]): " ".join(_BRIEF.findall(number[1]))
+        for number in first_numbers
+    }
     return {
         f"{i} {brief}".strip(): [by_address.get(address) for by_address in rows_of]
-        for i, (address, brief) in enumerate(findings(paper).items(), 1)
+        for i, (address, brief) in enumerate(briefs.items(), 1)
     }
+
+
+_BRIEF = re.compile(r'\bbrief="([^"]*)"')
 
 
 def _directions(found: Beside) -> Iterator[tuple[Row, Sequence[Row]]]:
@@ -409,30 +402,26 @@ def _directions(found: Beside) -> Iterator[tuple[Row, Sequence[Row]]]:
             yield here, there
 
 
-def _is_apart(here: Row, there: Sequence[Row]) -> bool:
-    """Whether the interval of a ratio overlaps with that of no other run."""
-    return all(here["lo"] > row["hi"] or row["lo"] > here["hi"] for row in there)
-
-
 def _direction(found: Beside) -> str:
     """Say that all ratios have one direction, and how many another size; else nothing.
 
     A finding that is no ratio has no direction.
     """
-    ratios_ = [rows for rows in found.values() if _is_ratio(rows)]
+    ratios_ = [
+        rows
+        for rows in found.values()
+        if len(rows) > 1 and any(row and row.get("verdict") for row in rows)
+    ]
     same = list(_directions(found))
     if not ratios_ or len(same) < len(ratios_):
         return ""
+    apart = [
+        all(here["lo"] > row["hi"] or row["lo"] > here["hi"] for row in there)
+        for here, there in same
+    ]
     return fragments.fill(
-        "direction.qmd",
-        runs=len(ratios_[0]),
-        ratios=len(same),
-        apart=sum(_is_apart(here, there) for here, there in same),
+        "direction.qmd", runs=len(ratios_[0]), ratios=len(same), apart=sum(apart)
     )
-
-
-def _is_ratio(rows: Sequence[Row | None]) -> bool:
-    return len(rows) > 1 and any(row and row.get("verdict") for row in rows)
 
 
 def _times(found: Beside) -> str:

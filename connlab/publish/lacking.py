@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from connlab.publish import fragments, numbers, pictures, sources, tables
+from connlab.publish import figure_pages, fragments, numbers, sources
 from connlab.publish import markdown as md
 from connlab.publish.results import NO_RESULTS, Run, Study
 from connlab.study.results import Figure
@@ -58,7 +58,7 @@ def write_includes(
     """Write each included piece that is not there; yield why it was not."""
     for include in wanted.includes:
         path = paper / include
-        if path.exists() or not include.startswith(f"{pictures.GENERATED}/"):
+        if path.exists() or not include.startswith(f"{figure_pages.GENERATED}/"):
             continue
         name, label = path.parent.name, path.stem
         why = reason(run, name, f"the study made no {label}")
@@ -75,7 +75,7 @@ def _table_of_reference(others: Mapping[str, Run], name: str, label: str) -> str
         for table in results.tables if results else []:
             if table.id == label and table.rows:
                 marks = numbers.Marks(results)
-                return tables.markdown(table, marks, source=source)
+                return numbers.table(table, marks, source=source)
     return None
 
 
@@ -95,18 +95,16 @@ def _stub(name: str, label: str, why: str, *, captioned: bool) -> str:
 
 def write_picture(
     wanted: str, others: Mapping[str, Run], paper: Path
-) -> tuple[str, Study, Figure] | None:
+) -> tuple[str, tuple[Study, Figure]] | None:
     """Write a picture that the run does not have, of the first reference that has it.
 
     Return the reference with its study and figure; None: a stub was written.
     """
     for source, other in others.items():
-        for study, results in other.evaluated:
-            for figure in results.figures:
-                svg = study.folder / figure.files["svg"]
-                if pictures.path(study, figure) == wanted and svg.is_file():
-                    fragments.copy(svg, (paper / wanted).parent)
-                    return source, study, figure
+        if figure := figure_pages.drawn(other).get(wanted):
+            svg = figure[0].folder / figure[1].files["svg"]
+            if fragments.copy(svg, (paper / wanted).parent):
+                return source, figure
     text = fragments.fill("missing.svg", missing=MISSING)
     fragments.write(paper / wanted, text)
     return None

@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +32,13 @@ from connlab.publish import (
     model_pages,
     models,
     numbers,
-    pictures,
     provenance,
     published,
     reference,
     sources,
-    tables,
 )
 from connlab.publish import markdown as md
-from connlab.publish.pictures import DATA, GENERATED
+from connlab.publish.figure_pages import DATA, GENERATED
 from connlab.publish.results import Registry, Run, Study
 from connlab.study.results import Results
 from connlab.study.style import fonts
@@ -48,14 +46,14 @@ from connlab.study.style import fonts
 VARIABLES = "_variables.yml"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Prepared:
-    """The variables, and what was asked for in vain."""
+    """The variables; and a line for each stub, stale study and what nobody shows."""
 
     variables: dict[str, Any]
-    missing: list[str] = field(default_factory=list)
-    stale: list[str] = field(default_factory=list)
-    unused: list[str] = field(default_factory=list)
+    missing: list[str]
+    stale: list[str]
+    unused: list[str]
 
 
 def prepare(
@@ -64,8 +62,7 @@ def prepare(
     """Write every input that the sources in ``paper`` take from ``run``.
 
     ``others`` are its references, by what readers call them. ``renderer`` says in words
-    what will set the paper; it is printed. Of the result, lists have a line for each
-    stub, stale study and study that no source mentions.
+    what will set the paper; it is printed.
     """
     for folder in (paper / GENERATED, paper / DATA):
         shutil.rmtree(folder, ignore_errors=True)
@@ -86,15 +83,16 @@ def prepare(
     write_published(wanted.includes, paper)
     if models.PIECE in wanted.includes:
         models.write(registry, paper, model_pages.write(run, paper))
-    stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
-    prepared = Prepared(variables, stale=stale, unused=_unused(run, wanted))
-    write_facts(run, others, wanted, paper, prepared)
     studies = {key(name): name for name in run.studies}
-    lacks = lacking.plant_variables(wanted.variables, run, studies, variables)
-    prepared.missing += [*lacks, *lacking.write_includes(wanted, run, others, paper)]
+    missing = [
+        *write_facts(run, others, wanted, paper),
+        *lacking.plant_variables(wanted.variables, run, studies, variables),
+        *lacking.write_includes(wanted, run, others, paper),
+    ]
     fragments.write(paper / VARIABLES, _yaml(variables))
     write_head(run, paper, variables)
-    return prepared
+    stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
+    return Prepared(variables, missing, stale, _unused(run, wanted))
 
 
 def key(name: str) -> str:
@@ -142,7 +140,7 @@ def write_study(
         "notes": models.named(_bullets(notes, marks), registry),
         "failures": _failures(results),
     }
-    pieces |= {table.id: tables.markdown(table, marks) for table in results.tables}
+    pieces |= {table.id: numbers.table(table, marks) for table in results.tables}
     fragments.write_all(folder, pieces)
     figure_pages.write_notebook(
         study.folder, paper / DATA / study.name, title=results.question
@@ -234,36 +232,32 @@ def _caption(study: Study, text: str, paper: Path) -> str:
 
 
 def write_facts(
-    run: Run,
-    others: Mapping[str, Run],
-    wanted: sources.Wanted,
-    paper: Path,
-    prepared: Prepared,
-) -> None:
-    """Write what numbers.lua looks up: numbers, claims, and links below figures."""
-    figures = {
-        pictures.path(study, figure): (study, figure)
-        for study, results in run.evaluated
-        for figure in results.figures
-    }
+    run: Run, others: Mapping[str, Run], wanted: sources.Wanted, paper: Path
+) -> list[str]:
+    """Write what numbers.lua looks up: numbers, claims, and links below figures.
+
+    Return why numbers, claims and pictures that the sources ask for are missing.
+    """
+    figures = figure_pages.drawn(run)
     stale = [study.name for study, _ in run.evaluated if study.stale]
     stale += [path for path, (study, _) in figures.items() if study.stale]
     run_numbers, claims = _numbers(run), _claims(run)
+    missing = []
     for name in (*wanted.numbers, *wanted.claims):
         if name not in run_numbers and name not in claims:
             study_name = name.partition("/")[0]
             why = lacking.reason(run, study_name, "the study gave no such number")
-            prepared.missing.append(f"{name}: {why}")
+            missing.append(f"{name}: {why}")
     borrowed: dict[str, str] = {}
     for name in wanted.pictures:
         if not (paper / name).exists():
-            why = lacking.reason(run, Path(name).parent.name)
-            prepared.missing.append(f"{name}: {why}")
+            missing.append(f"{name}: {lacking.reason(run, Path(name).parent.name)}")
             if found := lacking.write_picture(name, others, paper):
-                borrowed[name], study, figure = found
-                figures[name] = study, figure
+                borrowed[name], figures[name] = found
     links = {
-        path: pictures.links(*figures[path], picture, paper, borrowed=path in borrowed)
+        path: figure_pages.links(
+            *figures[path], picture, paper, borrowed=path in borrowed
+        )
         for path, picture in wanted.pictures.items()
         if path in figures
     }
@@ -285,6 +279,7 @@ def write_facts(
     }
     text = json.dumps(facts, ensure_ascii=False)
     fragments.write(paper / GENERATED / "facts.json", text)
+    return missing
 
 
 def _only(names: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,12 +316,13 @@ def _unused(run: Run, wanted: sources.Wanted) -> list[str]:
     mentioned = {Path(i).parent.name for i in wanted.includes}
     mentioned |= {v.split(".")[0].replace("_", "-") for v in wanted.variables}
     shown = {*wanted.pictures, *wanted.includes}
+    figures = figure_pages.drawn(run)
     unused = []
     for study, results in sorted(run.evaluated, key=lambda pair: pair[0].name):
         if study.name not in mentioned:
             unused.append(study.name)
             continue
-        pieces = {pictures.path(study, figure): figure.id for figure in results.figures}
+        pieces = {path: f.id for path, (of, f) in figures.items() if of is study}
         folder = f"{GENERATED}/{study.name}"
         pieces |= {f"{folder}/{table.id}.qmd": table.id for table in results.tables}
         unused += [

@@ -16,7 +16,6 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from connlab import report
 from connlab.publish import fragments, provenance, results
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
@@ -193,7 +192,7 @@ _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     """Set a row per model: the highest level that both runs have a number of."""
-    here, there = (_texts(r.folder / HEADLINE) for r in (run, other))
+    here, there = _texts(run), _texts(other)
     pairs = here.add_suffix(" here").join(there.add_suffix(" there"), how="inner")
     highest = pairs.sort_index().groupby("model").tail(1).fillna("—").reset_index()
     if highest.empty:
@@ -225,11 +224,12 @@ def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     )
 
 
-def _texts(folder: Path) -> pd.DataFrame:
+def _texts(run: Run) -> pd.DataFrame:
     rows = [
         {**row["levels"], "metric": row["metric"], "text": row["text"]}
-        for row in report.numbers(folder).values()
-        if set(row["levels"]) == {"model", "connections"}
+        for address, row in run.numbers.items()
+        if address.startswith(f"{HEADLINE}/")
+        and set(row["levels"]) == {"model", "connections"}
     ]
     table = pd.DataFrame(rows, columns=["model", "connections", "metric", "text"])
     table["text"] = table["text"].str.replace(" requests/s", "/s")
