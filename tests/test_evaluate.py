@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import publish_made as made
 import pytest
-from conftest import REFERENCE, ROOT, wait_for, with_reference
+from conftest import REFERENCE, ROOT, is_running, wait_for, with_reference
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
@@ -44,6 +44,20 @@ def results(run: Path) -> dict:
     return Results.model_validate_json(text).model_dump()
 
 
+@pytest.fixture
+def not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
+
+
+def measured_with(project: Path, **parameters: object) -> Path:
+    """Change parameters of the study's executed notebook; return its path."""
+    executed = project / "runs/reference" / STUDY / "notebook.ipynb"
+    content = json.loads(executed.read_text())
+    content["metadata"]["papermill"]["parameters"] |= parameters
+    executed.write_text(json.dumps(content))
+    return executed
+
+
 def test_a_study_measured_elsewhere_is_made_again_from_its_trials(project, capsys):
     run = project / "runs" / "reference"
     facts = schema.facts_bytes(run / STUDY / schema.TRIALS)
@@ -63,10 +77,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(project, capsy
 
 def test_what_a_study_was_measured_with_is_taken_from_its_notebook(project):
     path = notebook.find("07")
-    executed = project / "runs/reference" / STUDY / "notebook.ipynb"
-    content = json.loads(executed.read_text())
-    content["metadata"]["papermill"]["parameters"] |= {"trials": 77, "long_gone": 1}
-    executed.write_text(json.dumps(content))
+    executed = measured_with(project, trials=77, long_gone=1)
     values = evaluate.parameters("reference", path)
     assert values["trials"] == 77
     assert not {"run", "root", "long_gone"} & values.keys()
@@ -74,33 +85,27 @@ def test_what_a_study_was_measured_with_is_taken_from_its_notebook(project):
     assert evaluate.parameters("reference", path) == values
 
 
-def test_what_its_notebook_allows_no_more_fails_alone(project, monkeypatch):
-    executed = project / "runs/reference" / STUDY / "notebook.ipynb"
-    content = json.loads(executed.read_text())
-    content["metadata"]["papermill"]["parameters"] |= {"trials": -1}
-    executed.write_text(json.dumps(content))
-    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
+def test_what_its_notebook_allows_no_more_fails_alone(project, not_judged):
+    measured_with(project, trials=-1)
     failed = evaluate.make("reference", nb="07")
     assert "trials: -1; allowed" in failed["07-uring"]
 
 
-def test_a_notebook_that_would_measure_is_not_executed(project, monkeypatch):
+def test_a_notebook_that_would_measure_is_not_executed(project, not_judged):
     text = notebook.find("07").read_text()
     (project / "notebooks").unlink()
     (project / "notebooks").mkdir()
     lines = (line for line in text.splitlines() if "measure: bool" not in line)
     (project / "notebooks/07-uring.ipynb").write_text("\n".join(lines))
-    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
     failed = evaluate.make("reference", nb="07")
     assert "unknown parameter 'measure'" in failed["07-uring"]
 
 
-def test_trials_without_a_notebook_are_left_out_aloud(project, monkeypatch):
+def test_trials_without_a_notebook_are_left_out_aloud(project, not_judged):
     """As of a run that plain papermill or Jupyter made, or that was stopped."""
     run, said = project / "runs" / "reference", []
     for name in (STUDY, "the-machine"):
         (run / name / "notebook.ipynb").unlink()
-    monkeypatch.setattr(evaluate.paper, "judge", lambda run: "judged")
     assert evaluate.make("reference", say=said.append) == {}
     left_out = [line for line in said if "left out" in line]
     assert [re.findall(r"\d\d", line)[0] for line in left_out] == ["00", "07"]
@@ -152,10 +157,9 @@ def under_way(project) -> Iterator[subprocess.Popen]:
         family = psutil.Process(process.pid).children
         # two and what they started, each after seconds of imports
         wait_for(lambda: len(family(recursive=True)) > 4, seconds=90)
-        members = family(recursive=True)
+        pids = [member.pid for member in family(recursive=True)]
         yield process
-    _, alive = psutil.wait_procs(members, timeout=10)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    wait_for(lambda: not any(map(is_running, pids)), seconds=10)
     assert not [*run.rglob("*.partial.ipynb")]
 
 

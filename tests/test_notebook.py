@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import nbformat
 import psutil
 import pytest
-from conftest import ROOT
+from conftest import ROOT, is_running, wait_for
 
 from connlab import notebook
 from connlab.drive import machine
@@ -312,22 +312,21 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell, ker
     start = "import subprocess, time\nchild = subprocess.Popen(['sleep', '60'])\n"
     report = "print(child.pid, flush=True)\n"
     with running(tmp_path, start + report + cell, kernels) as process:
-        sleeper = psutil.Process(int(process.stdout.readline()))
-        family = [sleeper, *psutil.Process(process.pid).children(recursive=True)]
+        sleeper = int(process.stdout.readline())
+        family = psutil.Process(process.pid).children(recursive=True)
         begin = time.monotonic()
         os.kill(process.pid, number)
         process.stdout.read()
         assert process.wait(10) == 130
     assert time.monotonic() - begin < patience_s()
-    _, alive = psutil.wait_procs(family, timeout=1)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    pids = [sleeper, *(member.pid for member in family)]
+    wait_for(lambda: not any(map(is_running, pids)), seconds=1)
     assert list((tmp_path / "r/long").iterdir()) == []
 
 
 def test_a_forked_kernel_ends_with_the_process_that_asked(tmp_path):
     cell = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
     with running(tmp_path, cell, FORKED) as process:
-        kernel = psutil.Process(int(process.stdout.readline()))
+        kernel = int(process.stdout.readline())
         process.kill()
-    _, alive = psutil.wait_procs([kernel], timeout=patience_s() + 2)
-    assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
+    wait_for(lambda: not is_running(kernel), seconds=patience_s() + 2)
