@@ -1,5 +1,6 @@
 """The page in a real browser, headless: no error, and what its script promises."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -109,6 +110,18 @@ def open_at(browser, page):
     yield at
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+@contextlib.contextmanager
+def without_scripts(browser):
+    """Show the page that is open as a browser does that runs no scripts."""
+    forbid = "Emulation.setScriptExecutionDisabled"
+    browser.execute_cdp_cmd(forbid, {"value": True})
+    try:
+        browser.refresh()
+        yield
+    finally:
+        browser.execute_cdp_cmd(forbid, {"value": False})
 
 
 @pytest.fixture
@@ -463,9 +476,7 @@ def test_a_model_has_a_page(open_at, width, scheme):
 @WIDTHS
 def test_without_scripts_all_can_be_read(open_at, width):
     browser = open_at(width)
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.refresh()
+    with without_scripts(browser):
         for name in ("#tbl-claims", "figure img", ".contents a[href='#sec-claims']"):
             assert browser.find_element(By.CSS_SELECTOR, name).is_displayed()
         assert browser.find_element(By.CSS_SELECTOR, SUBSECTION).is_displayed()
@@ -474,9 +485,6 @@ def test_without_scripts_all_can_be_read(open_at, width):
         assert "n = 10" in number.get_attribute("title")
         browser.find_element(By.CSS_SELECTOR, ".report summary").click()
         assert browser.find_element(By.CSS_SELECTOR, ".claims td").is_displayed()
-    finally:
-        undo = {"value": False}
-        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", undo)
 
 
 def violations(browser):

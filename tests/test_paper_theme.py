@@ -297,15 +297,14 @@ NUMBER = '[]{.number of="s/m" model="a"}'
 CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
 
 
-def sentence(
-    text, tmp_path, *, numbers=(), claims=(), references=(), stale=(), borrowed=()
-):
+NO_FACTS = {"numbers": {}, "claims": {}, "figures": {}, "borrowed": {}}
+NO_FACTS |= {"stale": [], "references": []}
+
+
+def sentence(text, tmp_path, **facts):
     """Return Markdown as the page's plain text, with these facts of a run."""
-    facts = {"numbers": dict(numbers), "claims": dict(claims), "figures": {}}
-    facts |= {"stale": list(stale), "references": list(references)}
-    facts |= {"borrowed": dict(borrowed)}
     (tmp_path / "_generated").mkdir(exist_ok=True)
-    made.write_json(tmp_path / "_generated" / "facts.json", facts)
+    made.write_json(tmp_path / "_generated" / "facts.json", NO_FACTS | facts)
     words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=plain")
     return " ".join(made.pandoc(text, *words, cwd=tmp_path).replace("_", "").split())
 

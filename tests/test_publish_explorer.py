@@ -10,7 +10,14 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pandas as pd
 import publish_made as made
 import pytest
-from test_paper_browser import SCHEMES, WIDTHS, assert_sound, browser, show  # noqa: F401
+from test_paper_browser import (
+    SCHEMES,
+    WIDTHS,
+    assert_sound,
+    browser,  # noqa: F401
+    show,
+    without_scripts,
+)
 
 from connlab import schema
 from connlab.publish import checking, explorer, model_pages, reference, results
@@ -122,6 +129,21 @@ def choose(browser, name, text):
     drawn(browser)
 
 
+def caption(browser):
+    return browser.find_element(By.ID, "caption").text
+
+
+def link(browser):
+    """Return the address of what is selected."""
+    return browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
+
+
+def follow(browser, address):
+    browser.get("about:blank")
+    browser.get(address)
+    drawn(browser)
+
+
 def value(browser, name):
     script = "return document.forms[0]?.elements[arguments[0]].value"
     return browser.execute_script(script, name)
@@ -156,26 +178,22 @@ def test_a_link_leads_to_its_selection(browser, page):
     box.click()
     assert browser.switch_to.active_element == box
     drawn(browser)
-    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
     before = rows(browser)
     assert not [r for r in before if "thread" in r]
-    browser.get("about:blank")
-    browser.get(link)
-    drawn(browser)
+    follow(browser, link(browser))
     assert rows(browser) == before
 
 
 def test_a_link_names_its_quantity_and_may_replace_another(browser, page):
     opened(browser, page, quantity="throughput_rps")
-    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
-    assert parse_qs(urlsplit(link).fragment)["quantity"] == ["throughput_rps"]
-    before = browser.find_element(By.ID, "caption").text
+    assert parse_qs(urlsplit(link(browser)).fragment)["quantity"] == ["throughput_rps"]
+    before = caption(browser)
     browser.execute_script("location.hash = 'quantity=response_mean_s'")
     WebDriverWait(browser, 20).until(
         lambda b: value(b, "quantity") == "response_mean_s"
     )
     opened(browser, page, quantity="throughput_rps", study="of another run")
-    said = browser.find_element(By.ID, "caption").text
+    said = caption(browser)
     assert said.endswith(before)
     assert said != before
 
@@ -246,22 +264,17 @@ def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):
     for box in browser.find_elements(By.CSS_SELECTOR, "input[name=run]"):
         box.click()
     assert rows(browser) == []
-    assert browser.find_element(By.ID, "caption").text
+    assert caption(browser)
     assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")
 
 
 def test_without_scripts_it_says_where_the_numbers_are(browser, page):
     show(browser, page.as_uri(), 1280)
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.refresh()
+    with without_scripts(browser):
         shown = browser.find_element(By.TAG_NAME, "main").text
         assert "cells.csv" in shown
         assert "Horizontal axis" not in shown
         assert "Save" not in shown
-    finally:
-        undo = {"value": False}
-        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", undo)
 
 
 def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):
@@ -270,7 +283,7 @@ def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):
     empty = results.load_run("empty", root=tmp_path)
     page = explorer.write([empty], made.PAPER, tmp_path)
     show(browser, page.as_uri(), 1280)
-    assert browser.find_element(By.ID, "caption").text
+    assert caption(browser)
     assert not browser.find_element(By.TAG_NAME, "form").is_displayed()
     assert_sound(browser)
 
@@ -288,7 +301,7 @@ def of_cells(root, cells):
 
 def test_one_value_is_said_in_the_singular(browser, tmp_path):
     opened(browser, of_cells(tmp_path, [RATES[0] | {"n": 1}]))
-    said = browser.find_element(By.ID, "caption").text
+    said = caption(browser)
     assert said.startswith("1 value of ")
     assert said.endswith(" over 1 trial or more.")
 
@@ -299,15 +312,13 @@ def test_bounds_in_either_direction_have_arrows_of_their_own(browser, tmp_path):
     opened(browser, of_cells(tmp_path, [row | {"bound": word} for row, word in bounds]))
     texts = browser.find_elements(By.CSS_SELECTOR, "#figure .role-mark text")
     assert sorted(text.text for text in texts) == ["↑", "↓"]
-    caption = browser.find_element(By.ID, "caption").text
-    assert "↑: at least, ↓: at most, as" in caption
+    assert "↑: at least, ↓: at most, as" in caption(browser)
 
 
 @pytest.mark.parametrize(("lo", "logy"), [(1.0, "1"), (0.0, "0"), (-1.0, "0")])
 def test_an_interval_that_reaches_zero_has_no_logarithm(browser, tmp_path, lo, logy):
     opened(browser, of_cells(tmp_path, [row | {"lo": lo} for row in RATES]), logy=1)
-    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
-    assert parse_qs(urlsplit(link).fragment)["logy"] == [logy]
+    assert parse_qs(urlsplit(link(browser)).fragment)["logy"] == [logy]
     assert browser.find_element(By.NAME, "logy").is_enabled() == (logy == "1")
 
 
@@ -395,10 +406,7 @@ def test_of_many_models_a_few_are_drawn_until_more_are_wanted(browser, measured)
     button.click()
     drawn(browser)
     assert len(rows(browser)) > before
-    link = browser.find_element(By.CSS_SELECTOR, "a.here").get_attribute("href")
-    browser.get("about:blank")
-    browser.get(link)
-    drawn(browser)
+    follow(browser, link(browser))
     assert browser.execute_script(count) == [shown + hidden, 0]
 
 

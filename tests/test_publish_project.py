@@ -83,20 +83,14 @@ def test_the_sources_are_read(name, text, words, paper):
     assert words in problem
 
 
-def ignored(paper: Path) -> list[str]:
-    """Return the lines that Quarto would append, the last word of each problem."""
-    return [p.split()[-1] for p in lint(paper) if p.startswith(".gitignore: ")]
-
-
 def test_lines_that_quarto_would_append_stand_to_the_letter(paper):
-    made.replace(paper / ".gitignore", "/.quarto/\n", ".quarto/\n")
-    assert ignored(paper) == ["/.quarto/"]
-    assert len(lint(paper)) == 1
-
-
-def test_the_ignored_lines_are_found_missing(paper):
-    (paper / ".gitignore").unlink()
-    assert ignored(paper) == list(project.IGNORED)
+    ignored = paper / ".gitignore"
+    made.replace(ignored, "/.quarto/\n", ".quarto/\n")
+    (problem,) = lint(paper)
+    assert problem.startswith(".gitignore: ")
+    assert problem.endswith(" /.quarto/")
+    ignored.unlink()
+    assert [problem.split()[-1] for problem in lint(paper)] == list(project.IGNORED)
 
 
 def test_a_theme_without_fonts_passes(paper):

@@ -45,8 +45,12 @@ def fake(tmp_path, monkeypatch):
 
 @pytest.fixture
 def project(tmp_path):
+    """Give the sources of a paper, of which a rendering may change nothing."""
     made.write_run(tmp_path / "runs")
-    return made.copy_paper(tmp_path)
+    paper = made.copy_paper(tmp_path)
+    before = files_of(paper)
+    yield paper
+    assert files_of(paper) == before
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -64,19 +68,16 @@ def set_with_quarto(project):
 
 def test_a_quarto_that_works_sets_the_paper(fake, project):
     fake("well")
-    before = files_of(project)
     done = set_with_quarto(project)
     assert (done.renderer, done.instead, done.problems) == ("Quarto 1.7.32", "", ())
     assert BY_FAKE in done.html.read_text("utf-8")
     assert done.pdf.read_bytes().startswith(b"%PDF-")
     assert (done.html.parent / "data" / made.STUDY).is_dir()
-    assert files_of(project) == before
 
 
 @pytest.mark.parametrize("mode", sorted(FAILURES))
 def test_each_way_to_fail_is_said_on_one_line(mode, fake, project):
     fake(mode)
-    before = files_of(project)
     output = project / "_output"
     output.mkdir()
     reason = renderers.choose("quarto").instead
@@ -86,13 +87,11 @@ def test_each_way_to_fail_is_said_on_one_line(mode, fake, project):
         reason = str(raised.value)
     assert FAILURES[mode] in reason
     assert reason.isprintable()
-    assert files_of(project) == before
 
 
 @pytest.mark.parametrize("mode", ["late", "old"])
 def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, project):
     fake(mode)
-    before = files_of(project)
     done = set_with_quarto(project)
     assert FAILURES[mode] in done.instead
     assert "(pandoc" in done.renderer
@@ -100,7 +99,6 @@ def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, pro
     assert done.renderer in html
     assert BY_FAKE not in html
     assert publish.check(done.html.parent) == []
-    assert files_of(project) == before
     stamp = json.loads((done.html.parent / rendering.STAMP).read_text("utf-8"))
     assert (stamp["renderer"], stamp["instead"]) == (done.renderer, done.instead)
 
@@ -119,12 +117,10 @@ def test_a_quarto_that_hangs_is_ended_with_what_it_started(
 
     monkeypatch.setattr(quarto, "LIMIT_S", 0.25)
     monkeypatch.setattr(quarto.subprocess, "Popen", Hanging)
-    before = files_of(project)
     (tmp_path / "out").mkdir()
     with pytest.raises(quarto.QuartoError, match=r"longer than 0\.25 s") as raised:
         quarto.render(project, tmp_path / "out")
     assert str(raised.value).isprintable()
-    assert files_of(project) == before
     child = int(started.read_text())
     wait_for(lambda: not is_running(child), seconds=5)
 

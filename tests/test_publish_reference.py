@@ -125,17 +125,22 @@ def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
     assert "tbl-reference" in table
 
 
+def prepared(root, folder):
+    """Prepare the paper of the run; return what is missing, and where the rest is."""
+    run, paper = load(root), made.copy_paper(folder)
+    done = prepare.prepare(run, reference.others(run), paper, renderer="none")
+    return done.missing, paper / prepare.GENERATED
+
+
 @pytest.fixture
 def lost(runs, tmp_path):
     """Return what is generated for a run that lost its study, which a reference has."""
     shutil.rmtree(runs / made.RUN / made.STUDY)
     made.edit(runs / made.RUN / "manifest.json", studies={})
-    run = load(runs)
-    others, paper = reference.others(run), made.copy_paper(tmp_path)
-    prepared = prepare.prepare(run, others, paper, renderer="none")
-    assert any("throughput.svg" in line for line in prepared.missing)
-    assert any("tails" in line for line in prepared.missing)
-    return paper / prepare.GENERATED
+    missing, generated = prepared(runs, tmp_path)
+    assert any("throughput.svg" in line for line in missing)
+    assert any("tails" in line for line in missing)
+    return generated
 
 
 def test_a_table_that_a_run_lacks_is_the_reference_s_and_says_so(lost, runs):
@@ -162,9 +167,8 @@ def test_the_run_s_notebook_did_not_draw_the_picture_of_a_reference(runs, tmp_pa
         study / "notebook.ipynb",
         {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
     )
-    run, paper = load(runs), made.copy_paper(tmp_path)
-    prepare.prepare(run, reference.others(run), paper, renderer="none")
-    facts = json.loads((paper / prepare.GENERATED / "facts.json").read_text("utf-8"))
+    _, generated = prepared(runs, tmp_path)
+    facts = json.loads((generated / "facts.json").read_text("utf-8"))
     folder = f"{prepare.GENERATED}/{made.STUDY}"
     assert "notebook" not in facts["figures"][f"{folder}/throughput.svg"]
     assert "notebook" in facts["figures"][f"{folder}/response-time.svg"]
@@ -198,11 +202,10 @@ def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):
 
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
     (runs / reference.NAME / "claims" / "results.json").write_text("{")
-    run = load(runs)
-    others, paper = reference.others(run), made.copy_paper(tmp_path)
-    prepared = prepare.prepare(run, others, paper, renderer="none")
-    assert [other.name for other in others.values()] == [reference.NAME]
-    assert not [line for line in prepared.missing if line.startswith("reference")]
+    missing, _ = prepared(runs, tmp_path)
+    others = reference.others(load(runs)).values()
+    assert [other.name for other in others] == [reference.NAME]
+    assert not [line for line in missing if line.startswith("reference")]
 
 
 AMD, INTEL = "reference-amd", "reference-intel"

@@ -15,14 +15,11 @@ STUDIES = {
 }
 
 
-def test_share_of_what_could_not_be_told():
-    assert words.share(STUDIES["response-time"]) == 0.75
-    assert words.share(STUDIES["uring"]) == 0
-    assert words.share(Counter()) == 0
-
-
 def test_document_has_studies_and_all_of_them():
+    assert words.document({})["all"]["undetermined"] == 0
     made = words.document(STUDIES)
+    assert made["studies"]["response-time"]["undetermined"] == 0.75
+    assert made["studies"]["uring"]["undetermined"] == 0
     assert made["studies"]["uring"]["n"] == 4
     assert made["all"]["undetermined"] == pytest.approx(3 / 8)
     assert made["all"]["words"] == {
