@@ -260,8 +260,8 @@ def test_the_direction_is_told_of_several_runs_and_of_none_that_lacks_a_number()
 
 
 def test_sizes_are_compared_where_the_direction_is_the_same():
-    assert guide._times(found(FAR, NEAR, OTHER)) == " Sizes differ by up to 2 times."
-    assert guide._times(found(OTHER, COUNT)) == ""
+    assert guide._times(found(FAR, NEAR, OTHER)) == 2
+    assert guide._times(found(OTHER, COUNT)) is None
 
 
 def results_with(*failures):

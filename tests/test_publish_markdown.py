@@ -90,16 +90,3 @@ def test_cells_with_bars_stay_one_cell():
     html = plain(md.table(["a"], [[md.escape("x | y")]]), to="html")
     assert "x | y" in html
     assert html.count("<td") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "cited"),
-    [
-        ("As @made2001 says.", "As @made2001 says."),
-        ("As @other says.", r"As \@other says."),
-        ("As @made2001b says.", r"As \@made2001b says."),
-        ("See @made2001.", "See @made2001."),
-    ],
-)
-def test_only_known_works_are_cited(text, cited):
-    assert md.citing(md.escape(text), {"made2001"}) == cited

@@ -39,6 +39,12 @@ def fill(template: str, /, **facts: Any) -> str:
     return _environment().get_template(template).render(**facts)
 
 
+def caption(name: str, /, **facts: Any) -> str:
+    """Return a caption of ``templates/captions.qmd``, on one line."""
+    captions = _environment().get_template("captions.qmd").module
+    return md.one_line(getattr(captions, name)(**facts))
+
+
 def write(path: Path, text: str) -> Path:
     """Write a piece of the paper, in a folder that need not exist; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)

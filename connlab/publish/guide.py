@@ -173,17 +173,10 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     ]
     heads = ["Situation", *_HEADS.values()]
     shown = [i for i in range(len(heads)) if any(row[i] != "—" for row in rows)]
-    unlike = " Not compared is what was not measured as its baseline was."
     text = md.table(
         [heads[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
-        caption="What to use when: designs against `epoll`, or against the baseline "
-        "that the row names, with ratios where a difference is shown (of several "
-        "designs that share a line, the range that holds all their intervals; a "
-        "bound where the client was the limit of one side). "
-        "Ratios of CPU time are below 1 where a design is better, of rates above."
-        + unlike
-        * (heads.index(_HEADS[APART]) in shown),
+        caption=fragments.caption("guide", apart=heads.index(_HEADS[APART]) in shown),
         label=TABLE,
         widths=[_SHARES[i] for i in shown],
         align="l" * len(shown),
@@ -321,12 +314,7 @@ def draw(situations: Sequence[Situation], registry: Registry, folder: Path) -> s
         f"{r.situation}: {r.design} {r.value:.2g}" for r in rows.itertuples()
     )
     alt = md.attribute(f"Forest plot: cost of a request against epoll. {costs}.")
-    few = "; a hollow dot has too few trials for one" if rows["lo"].isna().any() else ""
-    caption = (
-        "What a request costs a server, divided by what it costs `epoll`: CPU time, "
-        "and for the database the time between pages. Intervals of "
-        f"[95 %]{{.constant}}{few}; the grey band is [±5 %]{{.constant}}."
-    )
+    caption = fragments.caption("costs", few=rows["lo"].isna().any())
     image = FOLDER / "guide.svg"
     return f'![{caption}]({image}){{#{FIGURE} print-width={_PRINT} fig-alt="{alt}"}}\n'
 
@@ -424,16 +412,14 @@ def _direction(found: Beside) -> str:
     )
 
 
-def _times(found: Beside) -> str:
-    """Say by how much ratios of one direction differ in size, if two runs print any."""
+def _times(found: Beside) -> float | None:
+    """Return by how much ratios of one direction differ at most, None of none."""
     factors = [
         max(here["value"] / row["value"], row["value"] / here["value"])
         for here, there in _directions(found)
         for row in there
     ]
-    if not factors:
-        return ""
-    return f" Sizes differ by up to {max(factors):.2g} times."
+    return max(factors, default=None)
 
 
 def _beside(run: Run, others: Mapping[str, Run], paper: Path, found: Beside) -> str:
@@ -451,17 +437,17 @@ def _beside(run: Run, others: Mapping[str, Run], paper: Path, found: Beside) -> 
         f"{reference.called(label)} ({machine})"
         for label, machine in zip(labels, machines[1:], strict=True)
     ]
-    caption = (
-        f"Each finding in this run ({machines[0]}) and in {listing(theirs)}. The "
-        "direction of a ratio agrees where both intervals lie on the same side of 1, "
-        "or both within ±5\u202f% of it; that of another number where the intervals "
-        f"overlap.{_times(found)}"
+    caption = fragments.caption(
+        "findings",
+        here=machines[0],
+        theirs=listing(theirs),
+        times=_times(found),
+        remarks=reference.remarks(run, others, paper, "caption"),
     )
-    remarks = reference.remarks(run, others, paper, "caption")
     return md.table(
         ["finding", "this run", *map(md.escape, labels), "direction"],
         cells,
-        caption=" ".join([caption, *remarks]),
+        caption=caption,
         label="tbl-findings",
         align="l" * (3 + len(labels)),
     )

@@ -26,16 +26,6 @@ from connlab.study.formatting import counted, plain
 from connlab.study.results import Results
 
 LABEL = "tbl-claims"
-CAPTION = (
-    "What earlier reports claim, and what was found here: verdict, effect with its "
-    "95 % interval over trials, and the published numbers. Line numbers count the "
-    "lines of a report's text."
-)
-OVERVIEW = (
-    "Verdicts on what earlier reports claim, counted by report. Below, each report "
-    "unfolds to its claims: what was found here with its 95 % interval over trials, "
-    "what was published, and how alike the conditions are."
-)
 _OTHERS = "others"
 _SHARES = {
     "id": 4,

@@ -5,7 +5,7 @@ use only what both take: pipe tables, spans and fenced divs with attributes.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 # What begins a list item or a heading where it begins a line.
 _LEADING = re.compile(r"^(\w{0,9})([-+().=])")
@@ -29,23 +29,19 @@ def escape(text: object) -> str:
     a dash to pandoc and to Typst.
     """
     options: list[str] = []
-    plain = _OPTION.sub(lambda m: options.append(m[0]) or "\0", _line(text))
+    plain = _OPTION.sub(lambda m: options.append(m[0]) or "\0", one_line(text))
     quoted = _LEADING.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", plain))
     return re.sub("\0", lambda _: f"`{options.pop(0)}`", quoted)
 
 
-def citing(escaped: str, works: Collection[str]) -> str:
-    """Let ``@key`` cite in escaped text where there is a work of that key."""
-    return re.sub(
-        r"\\@([a-z][a-z0-9-]*[a-z0-9])",
-        lambda match: f"@{match[1]}" if match[1] in works else match[0],
-        escaped,
-    )
+def one_line(text: object) -> str:
+    """Put text on one line; spaces that must not break stay what they are."""
+    return re.sub(r"[ \t\r\n]+", " ", str(text)).strip(" ")
 
 
 def attribute(text: object) -> str:
     """Quote text for use between double quotes in an attribute."""
-    return _line(text).replace("\\", "\\\\").replace('"', "”").replace("{{", "{ {")
+    return one_line(text).replace("\\", "\\\\").replace('"', "”").replace("{{", "{ {")
 
 
 def span(text: str, title: str, name: str = "num") -> str:
@@ -106,11 +102,6 @@ def table(
     if bare != rows and width <= _NARROW:
         return f"::: {{.narrow}}\n{text}:::\n"
     return text
-
-
-def _line(text: object) -> str:
-    """Put text on one line; spaces that must not break stay what they are."""
-    return re.sub(r"[ \t\r\n]+", " ", str(text)).strip(" ")
 
 
 def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

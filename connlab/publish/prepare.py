@@ -180,8 +180,7 @@ def _failures(results: Results) -> str:
     return md.table(
         heads,
         [[md.escape(cell) for cell in row] for row in rows],
-        caption="Trials that failed or were left out by a check, and the commonest "
-        "reason.",
+        caption=fragments.caption("failures"),
         label=f"tbl-{results.study}-failures",
         align="l" * len(fixed) + "lrl",
     )
@@ -212,20 +211,16 @@ def write_ledger(
     if not claims:
         return
     study = run.studies[reference.CLAIMS]
-    overview = ledger.overview(claims, caption=_caption(study, ledger.OVERVIEW, paper))
+    stale = "**Stale.** " if study.stale else ""
+    overview = ledger.overview(claims, caption=stale + fragments.caption("reports"))
     print_table = ledger.table(
         claims,
-        caption=_caption(study, ledger.CAPTION, paper),
+        caption=stale + fragments.caption("claims"),
         page_only=sources.page_only(paper),
     )
     page = md.only_html(overview + ledger.unfolding(claims, results, paper))
     path = paper / GENERATED / study.name / f"{ledger.LABEL}.qmd"
     fragments.write(path, _stamp(study) + page + "\n" + md.only_print(print_table))
-
-
-def _caption(study: Study, text: str, paper: Path) -> str:
-    caption = md.citing(md.escape(text), sources.bibliography(paper))
-    return f"**Stale.** {caption}" if study.stale else caption
 
 
 # ---- numbers, claims, and links below figures ----------------------------------------

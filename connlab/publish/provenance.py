@@ -164,16 +164,10 @@ def _studies(run: Run, paper: Path) -> str:
         elif results.trials:
             counts = [str(results.trials.get(kind, "—")) for kind in _KINDS]
             rows.append([name, *counts, *_ending(study)])
-    caption = (
-        f"Trials of run `{run.name}` by study (and section), what ended them, and the "
-        "interval that is widest against its target. Trials include those of baselines "
-        "that were measured once more; a study of several parts gives each budget "
-        "and each reason once."
-    )
     return md.table(
         ["Study", *_KINDS, "budget", "ended by", "widest interval", "target"],
         rows,
-        caption=caption,
+        caption=fragments.caption("studies", run=run.name),
         label="tbl-studies",
         widths=(22, 7, 8, 10, 12, 32, 26, 9),
         align="lrrrllll",
@@ -210,14 +204,10 @@ def _excluded(run: Run) -> str:
         reasons = ", ".join(f"{reason} ({n})" for reason, n in lost.most_common())
         if reasons:
             rows.append([md.escape(study.name), str(lost.total()), md.escape(reasons)])
-    caption = (
-        "Trials that failed or were left out by a check, by the commonest reason of "
-        "their cell."
-    )
     return md.table(
         ["Study", "trials", "reasons"],
         rows or [["none", "0", "no cell of any grid lost a trial"]],
-        caption=caption,
+        caption=fragments.caption("excluded"),
         label="tbl-excluded",
         widths=(16, 8, 76),
         align="lrl",
@@ -226,13 +216,12 @@ def _excluded(run: Run) -> str:
 
 def _machine(run: Run) -> str:
     rows = [[md.escape(k), md.escape(v)] for k, v in machine_facts(run.manifest)]
-    caption = (
-        "Machine, limits and versions of the run. The manifest holds more: the other "
-        "system settings and each mitigation of the processor."
-    )
-    rows = rows or [["manifest", "not recorded"]]
     return md.table(
-        ["Fact", "Value"], rows, caption=caption, label="tbl-machine", **_PAIRS
+        ["Fact", "Value"],
+        rows or [["manifest", "not recorded"]],
+        caption=fragments.caption("machine"),
+        label="tbl-machine",
+        **_PAIRS,
     )
 
 
@@ -335,8 +324,10 @@ def _data(run: Run, shown: set[str]) -> str:
             name = f"@{figure.id}" if figure.id in shown else "not in the paper"
             path = f"`{study.name}/{figure.data}`" if figure.data else "none"
             rows.append([name, path])
-    caption = f"The data behind each figure, below `runs/{run.name}/`."
-    rows = rows or [["none", "none"]]
     return md.table(
-        ["Figure", "File"], rows, caption=caption, label="tbl-data", **_PAIRS
+        ["Figure", "File"],
+        rows or [["none", "none"]],
+        caption=fragments.caption("data", run=run.name),
+        label="tbl-data",
+        **_PAIRS,
     )

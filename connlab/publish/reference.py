@@ -209,15 +209,16 @@ def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     label = f"tbl-{other.name}"
     theirs = called(name)
     lead = f"@{label} sets numbers of this run beside those of {theirs}.\n\n"
-    caption = (
-        "Requests per second and mean response at the most connections that both runs "
-        f"measured: here on {provenance.machine(run)}, and in {theirs} on "
-        f"{provenance.machine(other)}."
-    )
     return lead + md.table(
         heads,
         rows.to_numpy().tolist(),
-        caption=" ".join([caption, *remarks(None, {name: other}, paper, "caption")]),
+        caption=fragments.caption(
+            "headline",
+            here=provenance.machine(run),
+            theirs=theirs,
+            there=provenance.machine(other),
+            remarks=remarks(None, {name: other}, paper, "caption"),
+        ),
         label=label,
         widths=(20, 13, 18, 18, 22, 22),
         align="lrllll",
