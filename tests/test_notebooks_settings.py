@@ -18,7 +18,7 @@ from connlab import figures
 from connlab.drive import grid as sweeps
 from connlab.intervals import centre, interval, intervals, ratios, t95
 from connlab.report import Report, text_table
-from connlab.study import formatting, repeating
+from connlab.study import formatting
 from connlab.study.frames import counted
 from connlab.study.turns import MARGIN
 
@@ -315,32 +315,21 @@ def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(repo
         assert found[name]["value"].tolist() == pytest.approx([1.0])
 
 
-def test_windows_of_trials_that_do_not_differ_may_all_be_of_one(report):
-    inside = pd.DataFrame({"key": list("aabb"), "throughput_rps": [1.0, 3.0] * 2})
+@pytest.mark.parametrize(
+    ("keys", "advice"),
+    [
+        ("aabb", ["all in one trial"]),
+        ("ab", []),  # as on a busy machine, where others disturbed all other turns
+    ],
+)
+def test_windows_are_split_where_a_trial_has_several(report, keys, advice):
+    rates = [1.0, 3.0] * (len(keys) // 2)
+    inside = pd.DataFrame({"key": list(keys), "throughput_rps": rates})
     good = pd.DataFrame({"throughput_rps": [2.0, 2.1], "window_s": 1.0, "seconds": 2.0})
-    rules.execute(
-        *("00-the-machine", "cell-47"),
-        **{"inside": inside, "good": good, "report": report},
-        variance_components=repeating.variance_components,
-        recommended_repetitions=repeating.recommended_repetitions,
-        trials_needed=repeating.trials_needed,
-    )
-    (table,) = json.loads(report.write().read_text())["tables"]
-    assert table["rows"][0][-1] == "all in one trial"
-
-
-def test_trials_of_one_window_each_give_no_table_of_variances(report):
-    """As on a busy machine, where other programs disturbed the other turns."""
-    inside = pd.DataFrame({"key": list("ab"), "throughput_rps": [1.0, 3.0]})
-    good = pd.DataFrame({"throughput_rps": [2.0, 2.1], "window_s": 1.0, "seconds": 2.0})
-    rules.execute(
-        *("00-the-machine", "cell-47"),
-        **{"inside": inside, "good": good, "report": report},
-        variance_components=repeating.variance_components,
-        recommended_repetitions=repeating.recommended_repetitions,
-        trials_needed=repeating.trials_needed,
-    )
-    assert json.loads(report.write().read_text())["tables"] == []
+    names = {"inside": inside, "good": good, "report": report}
+    rules.execute("00-the-machine", "cell-47", **names)
+    tables = written(report)["tables"]
+    assert [table["rows"][0][-1] for table in tables] == advice
 
 
 def test_no_load_is_asked_for_where_no_capacity_is_known():

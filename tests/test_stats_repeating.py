@@ -11,76 +11,58 @@ from scipy import stats as st
 
 from connlab.study import repeating
 
-SESSIONS = ("session", "trial")
 
-
-def _nested(session=2.0, trial=1.0, window=3.0, sizes=(6, 5, 8), seed=1):
+def nested(trial=1.0, window=3.0, trials=12, windows=6, seed=1):
     rng = np.random.default_rng(seed)
     rows = []
-    for s in range(sizes[0]):
-        level = 100 + session * rng.standard_normal()
-        for t in range(sizes[1]):
-            middle = level + trial * rng.standard_normal()
-            for _ in range(sizes[2]):
-                rows.append((s, t, middle + window * rng.standard_normal()))
-    return pd.DataFrame(rows, columns=["session", "trial", "x"])
+    for t in range(trials):
+        middle = 100 + trial * rng.standard_normal()
+        rows += [(t, middle + window * rng.standard_normal()) for _ in range(windows)]
+    return pd.DataFrame(rows, columns=["trial", "x"])
 
 
-def components(data, *nesting):
-    return repeating.variance_components(data, "x", nesting=nesting, innermost="window")
+def components(data):
+    return repeating.variance_components(data, "x", trial="trial")
 
 
-def reml(data, **options):
-    """Return the fit of statsmodels, which warns of a gradient."""
-    with warnings.catch_warnings():
+def test_components_agree_with_reml():
+    data = nested(trial=3.0, seed=5)
+    with warnings.catch_warnings():  # of a gradient
         warnings.simplefilter("ignore")
-        return smf.mixedlm("x ~ 1", data, **options).fit(reml=True)
+        fit = smf.mixedlm("x ~ 1", data, groups="trial").fit(reml=True)
+    v = components(data)
+    assert v.mean == pytest.approx(data.x.mean())
+    assert v.trial == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-3)
+    assert v.window == pytest.approx(fit.scale, rel=1e-3)
 
 
-def test_two_levels_agree_with_reml():
-    data = _nested(session=0, trial=3.0, sizes=(1, 12, 6), seed=5)
-    fit, v = reml(data, groups="trial"), components(data, "trial")
-    assert (v.levels, v.mean) == (("window", "trial"), pytest.approx(data.x.mean()))
-    assert v.components["trial"] == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-3)
-    assert v.components["window"] == pytest.approx(fit.scale, rel=1e-3)
-
-
-def test_three_levels_agree_with_reml():
-    data = _nested(session=4.0, trial=3.0, sizes=(8, 4, 5), seed=2)
-    nested = {"re_formula": "1", "vc_formula": {"trial": "0 + C(trial)"}}
-    fit, v = reml(data, groups="session", **nested), components(data, *SESSIONS)
-    assert v.components["session"] == pytest.approx(fit.cov_re.iloc[0, 0], rel=0.01)
-    assert v.components["trial"] == pytest.approx(fit.vcomp[0], rel=0.01)
-    assert v.components["window"] == pytest.approx(fit.scale, rel=0.01)
-
-
-def test_shares_add_up_and_nothing_is_negative():
-    v = components(_nested(session=0, trial=0), *SESSIONS)
-    assert sum(v.shares.values()) == pytest.approx(1)
-    assert min(v.components.values()) >= 0
+def test_no_component_is_negative():
+    found = [components(nested(trial=0, seed=seed)).trial for seed in range(9)]
+    assert min(found) == 0 < max(found)
 
 
 def test_unequal_counts_enter_by_their_harmonic_mean():
-    v = components(_nested(sizes=(1, 4, 6)).iloc[:-3], "trial")
-    assert v.counts["window"] == pytest.approx(st.hmean([6, 6, 6, 3]))
+    v = components(nested(trials=4).iloc[:-3])
+    assert v.windows == pytest.approx(st.hmean([6, 6, 6, 3]))
 
 
-def test_one_window_a_trial_tells_nothing_of_windows():
-    with pytest.raises(ValueError, match="one window in each trial; allowed: 2"):
-        components(_nested(sizes=(1, 4, 1)), "trial")
-    with pytest.raises(ValueError, match="one trial in all; allowed: 2"):
-        components(_nested(sizes=(1, 1, 4)), "trial")
+@pytest.mark.parametrize(
+    ("few", "said"), [({"windows": 1}, "one window in each trial"), ({"trials": 1}, "")]
+)
+def test_one_of_a_kind_tells_nothing_of_its_scatter(few, said):
+    with pytest.raises(ValueError, match=said or "one trial; allowed: 2"):
+        components(nested(**few))
 
 
-def windows(variances, costs):
+def recommended(*, window, trial, window_s, trial_s):
     """Return how many windows a trial should have."""
-    v = repeating.VarianceComponents(100, ("window", "trial"), variances, {})
-    return repeating.recommended_repetitions(v, costs)["window"]
+    v = repeating.VarianceComponents(100, window, trial, 8)
+    return repeating.recommended_windows(v, window_s=window_s, trial_s=trial_s)
 
 
 def test_repetitions_are_the_cheapest_way_to_a_width():
     """Against a search over all splits of a fixed time."""
-    best = windows({"window": 9, "trial": 1}, {"window": 0.1, "trial": 1.6})
+    best = recommended(window=9, trial=1, window_s=0.1, trial_s=1.6)
     assert best == pytest.approx(math.sqrt(1.6 / 0.1 * 9 / 1))
     m = np.arange(1, 200)
     variance = (1 + 9 / m) * (1.6 + 0.1 * m)  # variance × cost of the mean
@@ -88,7 +70,7 @@ def test_repetitions_are_the_cheapest_way_to_a_width():
 
 
 def test_no_variance_between_trials_asks_for_one_long_trial():
-    assert windows({"window": 1, "trial": 0}, {"window": 1, "trial": 1}) == math.inf
+    assert recommended(window=1, trial=0, window_s=1, trial_s=1) == math.inf
 
 
 def test_trials_needed_is_the_smallest_that_does():
@@ -108,22 +90,14 @@ def test_trials_needed_is_the_smallest_that_does():
 # ---- drift -------------------------------------------------------------------
 
 
-def _sweep(slope=0.0, seed=1, blocks=8, cells=6, cv=0.02):
+def sweep(slope=0.0, seed=2, n=48):
     rng = np.random.default_rng(seed)
-    n = blocks * cells
-    cell = np.concatenate([rng.permutation(cells) for _ in range(blocks)])
-    level = 1000.0 * (1 + cell)
-    x = level * (1 + slope * np.arange(n) / n) * (1 + cv * rng.standard_normal(n))
-    return pd.DataFrame({"cell": cell, "t": np.arange(n), "x": x})
-
-
-def _drift(data):
-    return repeating.drift(data, "x", cell=["cell"], time="t")
+    return 1e3 * (1 + slope * np.arange(n) / n) * (1 + 0.02 * rng.standard_normal(n))
 
 
 @pytest.mark.parametrize("slope", [0.10, -0.10])
 def test_a_drift_is_found_with_its_size(slope):
-    d = _drift(_sweep(slope=slope))
+    d = repeating.drift(sweep(slope=slope))
     assert d.drifting
     assert d.change.contains(slope)
     assert (d.change.lo > 0, d.change.hi < 0) == (slope > 0, slope < 0)
@@ -132,24 +106,18 @@ def test_a_drift_is_found_with_its_size(slope):
 
 
 def test_calm_sweeps_raise_few_alarms():
-    alarms = [_drift(_sweep(seed=s)).drifting for s in range(200)]
+    alarms = [repeating.drift(sweep(seed=s)).drifting for s in range(200)]
     assert np.mean(alarms) < 0.10
 
 
 def test_one_bad_trial_is_no_drift():
-    data = _sweep(seed=3)
-    data.loc[len(data) - 1, "x"] *= 0.2
-    assert abs(_drift(data).change.value) < 0.03
+    data = sweep(seed=3)
+    data[-1] *= 0.2
+    assert abs(repeating.drift(data).change.value) < 0.03
 
 
-def test_cells_of_one_trial_say_nothing():
-    d = _drift(_sweep(blocks=1))
+@pytest.mark.parametrize("few", [[1.0, 2.0, 3.0], [5.0] * 9])
+def test_few_trials_or_equal_ones_say_nothing(few):
+    d = repeating.drift(few)
     assert not d.drifting
     assert not d.change.determined
-    assert d.residuals.empty
-
-
-def test_time_stamps_order_trials_as_well():
-    data = _sweep(slope=0.1)
-    data["t"] = pd.date_range("2025-01-01", periods=len(data), freq="s")
-    assert _drift(data).drifting

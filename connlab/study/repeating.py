@@ -1,12 +1,12 @@
-"""Repetition: where the noise comes from, how much of it, and when to stop.
+"""Repetition: where the noise comes from, how much of it, and how it moves.
 
-windows in trials in sessions -> variance components -> repetitions
+windows in trials             -> variance components -> windows a trial should have
+a pilot                       -> trials for a width
 trials in the order they ran  -> drift
-"stop when it is narrow"      -> what that does to coverage
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,30 +18,25 @@ from connlab.study.interval import LEVEL, Interval, sample
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """Variance that each level of a nested design adds, innermost first."""
+    """Variance of windows inside a trial, and what trials add beyond it."""
 
     mean: float
-    levels: tuple[str, ...]
-    components: dict[str, float]
-    """Variance by level; zero where the estimate came out negative."""
-    counts: dict[str, float]
-    """Harmonic mean of the units of this level inside one unit above it."""
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Each component as a share of all variance."""
-        total = sum(self.components.values())
-        return {k: v / total if total else 0.0 for k, v in self.components.items()}
+    window: float
+    trial: float
+    """Zero where the estimate came out negative."""
+    windows: float
+    """Harmonic mean of the windows of a trial."""
 
 
 def variance_components(
-    frame: pd.DataFrame, value: str, *, nesting: Sequence[str], innermost: str
+    frame: pd.DataFrame, value: str, *, trial: str
 ) -> VarianceComponents:
-    """Split the variance of `value` over nested levels of repetition.
+    """Split the variance of `value` into that inside trials and that between them.
 
-    1. S² of a level: the variance of its units around the mean of the unit
-       that holds them, averaged over those.
-    2. A unit's mean carries S²/n of the level below; that is taken off.
+    1. S² of windows: their variance around the mean of their trial, averaged over
+       trials.
+    2. S² of trials: the variance of their means, which carry S²/n of the windows; that
+       is taken off.
 
     For balanced data this is the analysis-of-variance estimate; unequal
     counts enter through their harmonic mean.
@@ -49,75 +44,50 @@ def variance_components(
     Parameters
     ----------
     frame : DataFrame
-        One row per innermost measurement (a window of a trial, say).
+        One row per window.
     value : str
         The measured column.
-    nesting : sequence of str
-        Columns of the levels above a row, outermost first: ["session",
-        "trial"] for windows inside trials inside sessions.
-    innermost : str
-        What a row is called: "window".
+    trial : str
+        Column of the trial that a window is of.
 
-    Raises ValueError where no unit of a level stands beside another one: how much
-    that level scatters cannot be told then.
+    Raises ValueError without two windows in a trial, or two trials: how much these
+    scatter cannot be told then.
 
     References
     ----------
     Kalibera & Jones, Rigorous benchmarking in reasonable time, ISMM 2013.
     """
-    if not nesting:
-        raise ValueError("nesting is empty: name at least the column of the trial")
     sample(frame[value])
-    units, counts, spread = frame[value], {}, {}
-    keys = [frame[c] for c in nesting]
-    names = [innermost, *reversed(nesting)]
-    for depth, name in enumerate(names):
-        above = keys[: len(keys) - depth]
-        grouped = units.groupby(above) if above else units.groupby(lambda _: 0)
-        counted = grouped.count()
-        if counted.max() < 2:
-            where = f"each {above[-1].name}" if above else "all"
-            raise ValueError(f"one {name} in {where}; allowed: 2 or more in one")
-        counts[name] = float(st.hmean(counted))
-        spread[name] = float(grouped.var(ddof=1).mean())
-        units = grouped.mean()
-        keys = [units.index.get_level_values(i) for i in range(len(above))]
-    added, inner = {}, 0.0
-    for name in names:
-        added[name] = max(spread[name] - inner, 0.0)
-        inner = spread[name] / counts[name]
-    return VarianceComponents(float(units.iloc[0]), tuple(names), added, counts)
+    by_trial = frame.groupby(trial)[value]
+    counts, means = by_trial.count(), by_trial.mean()
+    for unit, most in (("window in each trial", counts.max()), ("trial", len(counts))):
+        if most < 2:
+            raise ValueError(f"one {unit}; allowed: 2 or more")
+    window, windows = by_trial.var(ddof=1).mean(), st.hmean(counts)
+    trials = max(means.var(ddof=1) - window / windows, 0.0)
+    return VarianceComponents(*map(float, (means.mean(), window, trials, windows)))
 
 
-def recommended_repetitions(
-    components: VarianceComponents, costs: Mapping[str, float]
-) -> dict[str, float]:
-    """How many units of each level to run inside one unit of the next.
+def recommended_windows(
+    components: VarianceComponents, *, window_s: float, trial_s: float
+) -> float:
+    """Return how many windows to run inside a trial, at least 1.
 
-    m* = sqrt( (cost of a new outer unit / cost of an inner unit) · (variance
-    within / variance between) ): the split that gives the narrowest interval
-    for the time. Infinite where the outer level adds no variance.
+    m* = sqrt( (cost of a trial / cost of a window) · (variance within / variance
+    between) ): the split that gives the narrowest interval for the time. Infinite
+    where trials add no variance.
 
     Parameters
     ----------
     components : VarianceComponents
-    costs : mapping of str to float
-        Seconds that one more unit of each level costs by itself: a window its
-        length; a trial its start, warm-up and stop.
-
-    Returns
-    -------
-    dict of str to float
-        By level, without the outermost; at least 1.
+    window_s, trial_s : float
+        Seconds that one more of each costs by itself: a window its length; a trial its
+        start, warm-up and stop.
     """
-    best = {}
-    for inner, outer in zip(components.levels, components.levels[1:], strict=False):
-        within, between = components.components[inner], components.components[outer]
-        if between == 0:
-            best[inner] = math.inf
-            continue
-        best[inner] = max(math.sqrt(costs[outer] / costs[inner] * within / between), 1)
-    return best
+    if components.trial == 0:
+        return math.inf
+    ratio = components.window / components.trial
+    return max(math.sqrt(trial_s / window_s * ratio), 1)
 
 
 def trials_needed(x: Sequence[float], *, relative_half_width: float) -> int:
@@ -149,46 +119,33 @@ class Drift:
     """Kendall's test of "no trend"."""
     drifting: bool
     residuals: pd.DataFrame = field(repr=False)
-    """Columns position (0 … 1), residual (value / cell median − 1)."""
+    """Columns position (0 … 1), residual (value / median − 1)."""
 
 
-def drift(frame: pd.DataFrame, value: str, *, cell: Sequence[str], time: str) -> Drift:
-    """Test whether a metric moved over a sweep, whatever the cell.
+def drift(x: Sequence[float]) -> Drift:
+    """Test whether a metric moved over a sweep.
 
-    1. Each trial is put in relation to the median of its own cell.
-    2. Trials are lined up by `time`, from 0 (first) to 1 (last).
+    1. Each trial is put in relation to the median of all.
+    2. Trials stand at places from 0 (first) to 1 (last).
     3. Kendall's τ tests for a trend; Theil and Sen's slope says how much.
 
     Ranks and medians, so that one bad trial is no drift.
 
     Parameters
     ----------
-    frame : DataFrame
-        One row per trial; cells of a single trial carry no information and
-        are left out.
-    value : str
-        The metric.
-    cell : sequence of str
-        Columns that define a cell.
-    time : str
-        Column that orders the trials (number or time stamp).
+    x : sequence of float
+        One number per trial, in the order they ran.
     """
-    sample(frame[value])
-    by_cell = frame.groupby(list(cell))[value]
-    residual = frame[value] / by_cell.transform("median") - 1
-    repeated = by_cell.transform("size") > 1
-    rank = frame.loc[repeated, time].rank(method="first") - 1
-    position = rank / max(len(rank) - 1, 1)
-    points = pd.DataFrame({"position": position, "residual": residual[repeated]})
-    points = points.sort_values("position", ignore_index=True)
-    x, y = points["position"], points["residual"]
-    source = len(points), LEVEL, "Theil–Sen"
-    if len(points) < 4 or np.ptp(y) == 0:
+    a = sample(x)
+    position, residual = np.arange(len(a)) / max(len(a) - 1, 1), a / np.median(a) - 1
+    points = pd.DataFrame({"position": position, "residual": residual})
+    source = len(a), LEVEL, "Theil–Sen"
+    if len(a) < 4 or np.ptp(residual) == 0:
         note = "a trend needs 4 trials that differ"
-        unknown = Interval(y.mean(), math.nan, math.nan, *source, note)
+        unknown = Interval(residual.mean(), math.nan, math.nan, *source, note)
         return Drift(unknown, math.nan, False, points)
-    p = float(st.kendalltau(x, y).pvalue)
-    slope = st.theilslopes(y, x, alpha=LEVEL)
+    p = float(st.kendalltau(position, residual).pvalue)
+    slope = st.theilslopes(residual, position, alpha=LEVEL)
     bounds = slope.slope, slope.low_slope, slope.high_slope
     change = Interval(*map(float, bounds), *source)
     return Drift(change, p, p < 1 - LEVEL, points)
