@@ -228,6 +228,66 @@ def test_where_nobody_is_overloaded_nothing_is_said_of_overload(cells):
     assert results["notes"] == []
 
 
+def pages(*rows: tuple, **columns) -> pd.DataFrame:
+    """Return trials of rows (model, clients, error pages)."""
+    names = ["model", "connections", "errors_status"]
+    frame = pd.DataFrame(rows, columns=names).astype({"errors_status": "Int64"})
+    return frame.assign(**columns)
+
+
+def test_redis_is_timed_only_where_it_serves_one_server(cells):
+    times = {"window_s": 0.5, "throughput_rps": 1000.0, "companion_cpu_s": 0.01}
+    frame = pages(("iterative", 20, 0), ("epoll", 20, 0), **times)
+    frame = frame.assign(requests_per_connection=1, ok=True, set=[None, "a"])
+    for measured, spent in (
+        (frame, [2e-5, np.nan]),
+        (frame.drop(columns="set"), [2e-5, 2e-5]),  # nobody took turns
+    ):
+        made, _ = cells("04-guestbook", "cell-10", measured=measured)
+        found = made["anew"]["redis_per_page_s"].tolist()
+        assert found == pytest.approx(spent, nan_ok=True)
+
+
+def test_a_cell_is_said_to_be_measured_alone_or_in_turns(cells):
+    anew = pages(("iterative", 20, 0), ("poll", 20, 0)).assign(set=[None, "a"])
+    row = {"value": 1.0, "lo": 0.9, "hi": 1.1, "n": 5, "level": 0.95, "method": "t"}
+    row |= {"against": "epoll", "metric": "throughput_rps", "verdict": "alike"}
+    pairs = anew[["model", "connections"]].assign(**row)
+    theirs = pairs[["model", "connections"]].assign(rate=9.0)
+    names = {"ratios": lambda *_, **__: pairs, "theirs": theirs, "names": {}}
+    _, results = cells("04-guestbook", "cell-21", anew=anew, baseline="poll", **names)
+    (table,) = results["tables"]
+    assert [row[-1] for row in table["rows"]] == ["alone", "in turns"]
+
+
+FAILED = [("fork", 1000, 3), ("fork", 1000, None), ("fork", 2500, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "carried", "wrong", "findings"),
+    [
+        (
+            [("epoll", 1000, 0), ("fork", 20, 0), *FAILED],
+            False,
+            [("fork", 1000, 1, 2), ("fork", 2500, 1, 1)],
+            2,
+        ),
+        # a baseline measured once more is no further trial
+        ([("epoll", 20, 1)] * 2, [False, True], [("epoll", 20, 1, 1)], 1),
+        ([("epoll", 20, 0)], False, [], 0),
+        ([], False, [], 0),
+    ],
+)
+def test_error_pages_are_counted_by_model_and_clients(
+    cells, rows, carried, wrong, findings
+):
+    names = {"names": {"epoll": "epoll", "fork": "fork"}}
+    anew = pages(*rows, carried=carried)
+    made, results = cells("04-guestbook", "cell-38", anew=anew, **names)
+    assert list(made["wrong"].itertuples(index=False, name=None)) == wrong
+    assert len(results["findings"]) == findings
+
+
 @pytest.mark.parametrize(
     ("recovered", "said"),
     [

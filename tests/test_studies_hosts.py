@@ -2,12 +2,16 @@
 
 import json
 from types import SimpleNamespace
+from unittest.mock import Mock
 
+import notebook_rules as rules
 import pandas as pd
 import pytest
 
 from connlab.hosts import places
+from connlab.report import Report
 from connlab.studies import hosts
+from connlab.study.frames import as_trials
 
 
 @pytest.mark.parametrize(
@@ -72,17 +76,17 @@ def test_no_model_turns_where_each_is_known_in_every_place(words, answer):
     assert hosts.none_turns(pd.DataFrame(words)) is answer
 
 
-def test_models_that_turn_are_marked():
-    words = pd.DataFrame([["lower", "higher"], ["lower", "undetermined"]])
-    assert hosts.turned(words).tolist() == [True, False]
-
-
 def test_a_product_keeps_the_width_of_its_interval():
-    cell = {"metric": "s", "value": 2.0, "lo": 1.0, "hi": 4.0, "n": 5, "unit": "s"}
-    product = hosts.times(pd.DataFrame([cell]), 3, metric="cores", unit="1")
-    assert product.to_dict("records") == [
-        {"metric": "cores", "value": 6, "lo": 3, "hi": 12, "n": 5, "unit": "1"}
-    ]
+    cell = {"model": "epoll", "metric": "s", "value": 2.0, "lo": 1.0, "hi": 4.0, "n": 5}
+    memory = pd.DataFrame({"model": ["epoll"] * 4, "server_bytes": range(4, 8)})
+    silence = Mock(held=lambda *_, **__: as_trials(memory.assign(kernel_bytes=1)))
+    report = Mock(spec=Report)
+    names = {"cost": pd.DataFrame([cell]), "report": report, "silence": silence}
+    rate = rules.execute("14-hosts", "cell-24", **names)["rate"]
+    cores, held = (c.args[0].iloc[0] for c in report.cells.mock_calls)
+    assert cores[["value", "lo", "hi"]].tolist() == [2 * rate, rate, 4 * rate]
+    assert (cores["n"], cores["unit"], held["unit"]) == (5, "1", "bytes")
+    assert held["lo"] < 6e6 < held["value"] < 7e6 < held["hi"]
 
 
 def test_room_is_that_of_the_run(tmp_path):

@@ -135,12 +135,12 @@ def test_a_size_that_was_not_measured_lies_between_two_that_were(sizes, gap):
 
 def test_one_user_never_waits():
     q = pools.finite_source(population=1, think=3.0, service=1.0, servers=4)
-    assert (q.response, q.throughput) == pytest.approx((1.0, 1 / (3.0 + 1.0)))
+    assert (q["response"], q["throughput"]) == pytest.approx((1.0, 1 / (3.0 + 1.0)))
 
 
 def test_one_worker_that_many_want_is_always_busy():
     q = pools.finite_source(population=500, think=1.0, service=1.0, servers=1)
-    assert (q.utilisation, q.response) == pytest.approx((1, 499), rel=1e-6)
+    assert (q["utilisation"], q["response"]) == pytest.approx((1, 499), rel=1e-6)
 
 
 def test_the_chain_of_a_small_pool_solved_by_linear_algebra():
@@ -156,8 +156,8 @@ def test_the_chain_of_a_small_pool_solved_by_linear_algebra():
     k = np.arange(population + 1)
     busy = chance @ np.minimum(k, servers)
     q = pools.finite_source(**queue)
-    assert q.throughput == pytest.approx(busy / service)
-    assert q.response == pytest.approx(chance @ k / (busy / service))
+    assert q["throughput"] == pytest.approx(busy / service)
+    assert q["response"] == pytest.approx(chance @ k / (busy / service))
 
 
 @given(
@@ -168,7 +168,7 @@ def test_the_chain_of_a_small_pool_solved_by_linear_algebra():
 )
 def test_a_finite_source_obeys_littles_law(**queue):
     q = pools.finite_source(**queue)
-    clients = q.throughput * (q.response + queue["think"])
+    clients = q["throughput"] * (q["response"] + queue["think"])
     assert clients == pytest.approx(queue["population"])
-    assert 0 <= q.utilisation <= 1 + 1e-12
-    assert q.response >= queue["service"] - 1e-9
+    assert 0 <= q["utilisation"] <= 1 + 1e-12
+    assert q["response"] >= queue["service"] - 1e-9

@@ -1,11 +1,16 @@
 """Study 13: models compared with different ones are one family."""
 
+from unittest.mock import Mock
+
+import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
+from study_made import usable
 
 from connlab.intervals import ratios
-from connlab.studies.runtimes import ratios_to, resolvable
+from connlab.report import Report
+from connlab.studies.runtimes import ratios_to
 
 MEANS = {"epoll": 1.0, "thread": 2.0, "go": 3.0, "tokio": 1.5}
 
@@ -66,11 +71,21 @@ def test_no_pairs_have_no_ratios(trials):
     assert ratios_to(trials, "cost", pairs=[], **PER_CELL).empty
 
 
-def test_starts_that_clocks_cannot_tell_apart_have_no_ratio():
-    starts = {"epoll": 0.0014, "go": 0.0023, "java-nio": 0.06, "tokio": np.nan}
-    cells = pd.DataFrame({"model": starts.keys(), "value": starts.values()})
-    models = ["go", "java-nio", "tokio"]
-    pairs = pd.DataFrame({"model": models, "against": "epoll", "verdict": "higher"})
-    assert resolvable(pairs, cells)["model"].tolist() == ["java-nio"]
-    assert resolvable(pairs, cells, apart=0.0005)["model"].tolist() == models[:2]
-    assert resolvable(pairs.iloc[:0], cells).empty
+@pytest.mark.parametrize(
+    ("java", "kept"), [(0.06, ["java-nio"]), (0.003, []), (None, [])]
+)
+def test_starts_that_clocks_cannot_tell_apart_have_no_ratio(java, kept):
+    starts = {"epoll": 0.0014, "go": 0.0023, "java-nio": java}
+    rows = [
+        (model, block, start + block * 1e-6)
+        for model, start in starts.items()
+        for block in range(5)
+        if start
+    ]
+    frame = usable(pd.DataFrame(rows, columns=["model", "block", "start_s"]))
+    report = Mock(spec=Report)
+    report.cells.side_effect = report.ratios.side_effect = lambda frame: frame
+    held = frame.assign(pss_per_connection_bytes=1.0)
+    names = {"starts": frame.assign(failure_kind=None), "resting": held}
+    found = rules.execute("13-runtimes", "cell-24", report=report, **names)
+    assert found["later"]["model"].tolist() == kept

@@ -46,23 +46,17 @@ def on_one_machine(run: str, *, root: str | Path = "runs") -> bool:
     return any(environment.get("stand_in") for environment in environments)
 
 
-def turned(words: pd.DataFrame) -> pd.Series:
-    """Mark the models that are dearer in one place and cheaper in another.
+def none_turns(words: pd.DataFrame) -> bool | None:
+    """Whether no model is dearer in one place and cheaper in another; None: unknown.
+
+    It is unknown where a verdict is undetermined, there is one place, or no model.
 
     Parameters
     ----------
     words : DataFrame
         Verdicts of `connlab.intervals.ratios`: a row per model, a column per place.
     """
-    return words.eq("higher").any(axis=1) & words.eq("lower").any(axis=1)
-
-
-def none_turns(words: pd.DataFrame) -> bool | None:
-    """Whether no model is `turned`; None where one is undetermined in a place.
-
-    Unknown as well where there is one place, or no model.
-    """
-    if turned(words).any():
+    if (words.eq("higher").any(axis=1) & words.eq("lower").any(axis=1)).any():
         return False
     known = words.isin(["higher", "lower", "alike"]).all(axis=None)
     return True if known and words.size > len(words) else None
@@ -71,20 +65,3 @@ def none_turns(words: pd.DataFrame) -> bool | None:
 def units_needed(connections: int, per_unit: int | None) -> int:
     """Return how many addresses or processes hold all; 1 without a limit of each."""
     return math.ceil(connections / per_unit) if per_unit else 1
-
-
-def times(
-    cells: pd.DataFrame, factor: float, *, metric: str, unit: str
-) -> pd.DataFrame:
-    """Return quantities times a constant, with their intervals, as another metric.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        As from `connlab.intervals.intervals`.
-    factor : float
-    metric, unit : str
-        Of the product.
-    """
-    bounds = ["value", "lo", "hi"]
-    return cells.assign(**cells[bounds] * factor, metric=metric, unit=unit)

@@ -171,21 +171,9 @@ def best_pool(*, cores: int, wait: float, compute: float) -> float:
     return math.inf if compute == 0 else cores * (1 + wait / compute)
 
 
-@dataclass(frozen=True)
-class Queue:
-    """Steady state of a queue."""
-
-    utilisation: float
-    """Share of time that a worker is busy (1 at most)."""
-    response: float
-    """Mean time in the queue and in service, seconds."""
-    throughput: float
-    """Requests per second that get through."""
-
-
 def finite_source(
     *, population: int, think: float, service: float, servers: int
-) -> Queue:
+) -> dict[str, float]:
     """Solve M/M/c with N users who think: a closed loop around a pool, exactly.
 
     A user thinks for an exponential time of mean Z, then asks c workers whose service
@@ -201,6 +189,13 @@ def finite_source(
         Z and S, seconds, above 0.
     servers : int
         c, at least 1.
+
+    Returns
+    -------
+    dict of str to float
+        In steady state: utilisation, the share of time that a worker is busy (1 at
+        most); response, the mean time in the queue and in service (s); throughput,
+        requests per second that get through.
 
     References
     ----------
@@ -220,5 +215,6 @@ def finite_source(
     probabilities = [s / sum(shares) for s in shares]
     busy = sum(p * min(k, servers) for k, p in enumerate(probabilities))
     inside = sum(p * k for k, p in enumerate(probabilities))
-    throughput = busy / service
-    return Queue(busy / servers, inside / throughput, throughput)
+    rate = busy / service
+    response = inside / rate
+    return {"utilisation": busy / servers, "response": response, "throughput": rate}

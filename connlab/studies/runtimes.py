@@ -1,21 +1,10 @@
-"""Study 13: each server against a model of its own; how long a server takes to start.
-
-trials -> ratios_to     all pairs in one family
-ratios -> resolvable    of start-up times, those that two clocks can tell apart
-"""
+"""Study 13: each server against a model of its own, all pairs in one family."""
 
 from collections.abc import Sequence
 
 import pandas as pd
 
 from connlab.intervals import ratios
-
-START_APART_S = 0.002
-"""Seconds by which two start-up times have to differ.
-
-Our models say that they listen, and the time is that until the line is read. A port of
-others is tried every millisecond (``src_c/external/guard.c``), from a later beginning.
-"""
 
 
 def ratios_to(
@@ -59,23 +48,3 @@ def ratios_to(
         **pd.DataFrame(names, columns=["model", "against"])
     )
     return found[[*first, *found.columns.difference(first, sort=False)]]
-
-
-def resolvable(
-    pairs: pd.DataFrame, cells: pd.DataFrame, *, apart: float = START_APART_S
-) -> pd.DataFrame:
-    """Return the ratios of times that differ by more than clocks resolve.
-
-    Parameters
-    ----------
-    pairs : DataFrame
-        As from `connlab.intervals.ratios`, of models.
-    cells : DataFrame
-        As from `connlab.intervals.intervals`: a row per model, in seconds.
-    apart : float
-        Seconds.
-    """
-    value = cells.set_index("model")["value"]
-    sides = (pairs[side].map(value) for side in ("model", "against"))
-    gap = next(sides) - next(sides)
-    return pairs[gap.abs() > apart]
