@@ -36,9 +36,10 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
-from connlab.study.calibration import Line
+from connlab.study.calibration import LIMITS
 from connlab.study.formatting import plain
 from connlab.study.frames import counted
+from connlab.study.interval import Interval
 from connlab.study.style import FAINT, INK, QUIET, RC, WIDTH, styles, typeset
 from connlab.study.turns import MARGIN
 
@@ -321,7 +322,7 @@ def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
 
 def floors(
     grid: sns.FacetGrid | Axes,
-    lines: Mapping[str, Line | float] | None,
+    lines: Mapping[str, Interval | float] | None,
     *,
     factor: float = 1.0,
 ) -> None:
@@ -331,7 +332,7 @@ def floors(
 
     Parameters
     ----------
-    lines : mapping of str to Line or float
+    lines : mapping of str to Interval or float
         As `connlab.study.calibration.lines` gives them for a metric, in its base unit;
         None or empty where the run has no study 00.
     factor : float
@@ -339,7 +340,6 @@ def floors(
     """
     lines = lines or {}
     heights = {n: factor * getattr(line, "value", line) for n, line in lines.items()}
-    limits = {n for n, line in lines.items() if getattr(line, "limit", False)}
     for ax in axes_of(grid):
         low, high = ax.get_ylim()
         low = min([low, *heights.values()])
@@ -348,10 +348,10 @@ def floors(
         above = math.inf
         for name, y in sorted(heights.items(), key=lambda item: -item[1]):
             close = (above - y) < 0.06 * (high - low)
-            dashes = (4, 2) if name in limits else (1, 2)
+            dashes = (4, 2) if name in LIMITS else (1, 2)
             ax.axhline(y, color=QUIET, linewidth=1, linestyle=(0, dashes))
             ax.annotate(
-                f"limit: {name}" if name in limits else name,
+                f"limit: {name}" if name in LIMITS else name,
                 (0.01, y),
                 xycoords=("axes fraction", "data"),
                 xytext=(0, -2 if close else 2),

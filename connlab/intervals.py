@@ -121,7 +121,7 @@ def intervals(
     by = [by] if isinstance(by, str) else list(by)
     trials = trials[~carried(trials)]
     good = _usable(trials, metric, [*by, metric, "label"])
-    groups = {_cell(k): g for k, g in good.groupby(by, dropna=False)}
+    groups = dict(list(good.groupby(by, dropna=False)))
     rows = []
     for counted in count_cells(trials, by).itertuples(index=False):
         cell = tuple(counted[: len(by)])
@@ -129,8 +129,7 @@ def intervals(
         i = interval(used[metric], level=level)
         if is_share(metric) and i.hi > 1:
             i = replace(i, hi=max(1.0, i.value))
-        bound = is_bounded_by_client(metric) and client_bound(used)
-        about = (counted.trials, bound, counted.reason)
+        about = (counted.trials, client_bound(used, metric), counted.reason)
         rows.append((*cell, metric, *_numbers(i), *about))
     columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
@@ -141,14 +140,14 @@ def _usable(trials: pd.DataFrame, metric: str, columns: Sequence[str]) -> pd.Dat
     return trials.loc[trials["ok"] & trials[metric].notna(), present]
 
 
-def client_bound(trials: pd.DataFrame) -> bool:
-    """Whether the client was the bottleneck in most trials of a cell.
+def client_bound(trials: pd.DataFrame, metric: str) -> bool:
+    """Whether the client bounded a metric: it was the bottleneck in most of the trials.
 
     Then a rate is a lower bound of what the server can do. What a request costs the
     server is known all the same.
     """
     bound = int((trials["label"] == CLIENT_BOUND).sum())
-    return 2 * bound > len(trials)
+    return is_bounded_by_client(metric) and 2 * bound > len(trials)
 
 
 def ratios(
@@ -215,18 +214,17 @@ def _pairs(
     good = _usable(trials, metric, [*columns, "set", "carried", "rounds"])
     good.attrs = {}  # each group would copy them
     groups = good.groupby(within, dropna=False) if within else [((), good)]
-    bounded = is_bounded_by_client(metric)
     for cell, group in groups:
         sides = {name: Side(side, metric) for name, side in group.groupby(by)}
         base = sides.pop(baseline, None)
         if base is None:
             continue
-        base_limited = bounded and client_bound(base.trials)
+        base_limited = client_bound(base.trials, metric)
         for side, arm in sides.items():
             fit, method = log_ratio(arm, base)
-            limited = (bounded and client_bound(arm.trials), base_limited)
+            limited = (client_bound(arm.trials, metric), base_limited)
             apart = arm.took_turns != base.took_turns
-            yield _cell(cell), side, fit, method, limited, apart
+            yield cell, side, fit, method, limited, apart
 
 
 def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
@@ -344,10 +342,6 @@ def stands(ahead: bool, limited: tuple[bool, bool]) -> bool:
     `limited`: which of them the client kept from more.
     """
     return limited == (ahead, not ahead)
-
-
-def _cell(key: Any) -> tuple:
-    return key if isinstance(key, tuple) else (key,)
 
 
 def _numbers(i: Interval) -> tuple[float, float, float, int, float, str]:

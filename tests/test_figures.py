@@ -13,8 +13,9 @@ import seaborn as sns
 from matplotlib.text import Text
 
 from connlab import figures
-from connlab.study.calibration import Line
+from connlab.study.calibration import CEILING
 from connlab.study.frames import counted
+from connlab.study.interval import Interval
 
 
 def test_a_white_dot_stands_in_the_facet_of_its_model():
@@ -34,13 +35,13 @@ def test_a_white_dot_stands_in_the_facet_of_its_model():
 
 def test_a_limit_is_drawn_unlike_a_line_for_orientation():
     grid = sns.relplot(pd.DataFrame({"n": [1, 2], "y": [1.0, 2.0]}), x="n", y="y")
-    limit, guide = (Line(v, v, v, 5, 0.95, "t", limit=v > 2) for v in (3.0, 1.5))
-    figures.floors(grid, {"a ceiling": limit, "two calls": guide}, factor=2)
+    limit, guide = (Interval(v, v, v, 5, 0.95, "t") for v in (3.0, 1.5))
+    figures.floors(grid, {CEILING: limit, "two calls": guide}, factor=2)
     first, second = grid.ax.lines
     assert [line.get_ydata()[0] for line in (first, second)] == [6, 3]
     assert first._dash_pattern != second._dash_pattern
     names = [text.get_text() for text in grid.ax.texts]
-    assert names == ["limit: a ceiling", "two calls"]
+    assert names == [f"limit: {CEILING}", "two calls"]
 
 
 def test_servers_of_one_program_are_told_apart():

@@ -164,8 +164,8 @@ def test_a_declared_share_is_no_more_than_the_whole(metric, shares, highest):
 
 def test_half_of_the_trials_are_not_most_of_them():
     labels = pd.DataFrame({"label": ["client-bound"] * 2 + ["server-bound"] * 2})
-    assert not client_bound(labels)
-    assert client_bound(labels.head(3))
+    assert not client_bound(labels, "throughput_rps")
+    assert client_bound(labels.head(3), "throughput_rps")
 
 
 def test_a_ratio_pairs_trials_of_a_block_and_has_t_on_logs():

@@ -14,6 +14,7 @@ from conftest import REFERENCE, ROOT, in_repository, with_reference
 from connlab import schema
 from connlab.publish import contributing, reference, results
 from connlab.study import calibration, frames
+from connlab.study.interval import Interval
 from connlab.study.results import commit_of
 
 RUNS = reference.folders(ROOT / "runs")
@@ -82,7 +83,7 @@ def test_no_result_is_older_than_its_trials(run):
 
 
 def beyond(
-    cells: pd.DataFrame, lines: Mapping[str, Mapping[str, calibration.Line]]
+    cells: pd.DataFrame, lines: Mapping[str, Mapping[str, Interval]]
 ) -> list[str]:
     """Return a sentence for each cell whose interval lies above that of a limit.
 
@@ -93,15 +94,16 @@ def beyond(
         f"{metric} from {low:.4g} on is beyond {label}, at most {line.hi:.4g}"
         for metric, by_label in lines.items()
         for label, line in by_label.items()
-        if line.limit and line.determined
+        if label in calibration.LIMITS and line.determined
         for low in lowest[(cells["metric"] == metric) & (lowest > line.hi)]
     ]
 
 
 def test_a_point_is_beyond_a_limit_when_its_whole_interval_is():
-    ceiling = calibration.Line(10.0, 9.0, 11.0, 5, 0.95, "t", limit=True)
-    for_orientation = calibration.Line(1.0, 0.9, 1.1, 5, 0.95, "t")
-    lines = {"throughput_rps": {"ceiling": ceiling, "two calls": for_orientation}}
+    ceiling = Interval(10.0, 9.0, 11.0, 5, 0.95, "t")
+    for_orientation = Interval(1.0, 0.9, 1.1, 5, 0.95, "t")
+    both = {calibration.CEILING: ceiling, "two calls": for_orientation}
+    lines = {"throughput_rps": both}
     cells = pd.DataFrame(
         {"metric": "throughput_rps", "value": [12.0, 12.0, 10.5, 13.0]}
     )

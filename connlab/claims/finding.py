@@ -13,11 +13,9 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from connlab.intervals import client_bound
 from connlab.study.formatting import in_best_unit, number_text, plain
 from connlab.study.frames import failed_only, select
 from connlab.study.interval import Interval
-from connlab.study.metrics import is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
@@ -96,25 +94,23 @@ def remaining(effect: Interval, metric: str, *limited: bool) -> Interval:
     return replace(effect, lo=lo, hi=math.inf if True in upward else effect.hi)
 
 
-def is_client_bound(trials: pd.DataFrame, metric: str) -> bool:
-    """Whether the client bounded what the trials of a cell show of a metric."""
-    return is_bounded_by_client(metric) and client_bound(trials)
-
-
 def cell_text(cell: Mapping[str, Any]) -> str:
-    """Name a cell by its levels, as tables do: ``epoll, connections 300``."""
-    return ", ".join(_level_text(k, v) for k, v in cell.items() if v is not None)
+    """Name a cell by its levels, as tables do: ``epoll, connections 300``.
+
+    A level has the name of its column before it where it has a digit.
+    """
+    texts = []
+    for column, level in cell.items():
+        if level is None:
+            continue
+        text = " or ".join(map(str, level if isinstance(level, list) else [level]))
+        named = column != "model" and any(map(str.isdigit, text))
+        texts.append(f"{column.replace('_', ' ')} {text}" if named else text)
+    return ", ".join(texts)
 
 
-_UNSAID = {
-    "study",
-    "requests",
-    "requests_per_connection",
-    "buckets",
-    "delay",
-    "delay_kind",
-}
-_UNSAID |= {"work", "size", "byte_rate", "connect_rate", "arm", "server_cores"}
+_UNSAID = {"study", "arm", "work", "requests", "requests_per_connection", "buckets"}
+_UNSAID |= {"delay", "delay_kind", "size", "byte_rate", "connect_rate", "server_cores"}
 """Factors that the conditions of a claim name and its effect does not."""
 
 
@@ -147,13 +143,6 @@ def _noun(column: str, level: Any, *, short: bool = False) -> str:
         return f"{text} load"
     noun = column.replace("_", " ")
     return f"{text} {noun.removesuffix('s') if level == 1 else noun}"
-
-
-def _level_text(column: str, level: Any) -> str:
-    """Return a level, after the name of its column where it has a digit."""
-    text = " or ".join(map(str, level if isinstance(level, list) else [level]))
-    named = column != "model" and any(map(str.isdigit, text))
-    return f"{column.replace('_', ' ')} {text}" if named else text
 
 
 def measured(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:

@@ -12,12 +12,11 @@ import hashlib
 import importlib.metadata
 import json
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from itertools import chain
 from pathlib import Path
 
-from connlab import schema
-from connlab.claims.ledger import ledger as read
+from connlab import claims, schema
 
 CLAIMS = "claims"
 REREADINGS = "rereadings.yml"
@@ -40,17 +39,16 @@ def judge(
     folder = schema.run_folder(run, root=root)
     verdicts = folder / CLAIMS / "results.json"
     note = base / kept / f"{hashlib.sha256(bytes(folder.resolve())).hexdigest()}.json"
-    current = key(folder, base / ledger)
+    ledgers = [base / ledger, (base / ledger).parent / REREADINGS]
+    current = _key(folder, ledgers)
     if schema.read_json(note) == {"key": current, "verdicts": _digest(verdicts)}:
         return json.loads(verdicts.read_text("utf-8"))["answer"]
-    from connlab import claims
-
     shared: dict[str, tuple] = {}
     judged, rereadings = (
         claims.judge_all(run, root=root, path=path, studies=shared)
         if path.is_file()
         else ()
-        for path in (base / ledger, (base / ledger).parent / REREADINGS)
+        for path in ledgers
     )
     claims.write(judged, run, rereadings=rereadings, root=root)
     note.parent.mkdir(parents=True, exist_ok=True)
@@ -59,17 +57,16 @@ def judge(
     return claims.answer(judged)
 
 
-def key(run: Path, ledger: Path) -> str:
+def _key(run: Path, ledgers: Sequence[Path]) -> str:
     """Return a digest of all that the verdicts on a run's folder are made from."""
     published = schema.project_root() / "paper" / "published"
     code = Path(schema.__file__).parent.parent
     parts = [sys.version, *(f"{n} {importlib.metadata.version(n)}" for n in _LIBRARIES)]
-    ledgers = [ledger, ledger.parent / REREADINGS]
-    entries = chain.from_iterable(map(read, filter(Path.is_file, ledgers)))
+    entries = chain.from_iterable(map(claims.ledger, filter(Path.is_file, ledgers)))
     studies = {study for claim in entries for study in claim.studies}
     for folder, files in (
         (run, _facts(run, studies)),
-        (ledger.parent, ledgers),
+        (ledgers[0].parent, ledgers),
         (published, sorted(published.glob("*.csv"))),
         (code, sorted([*code.rglob("*.py"), *code.rglob("*.csv")])),
     ):

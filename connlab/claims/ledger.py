@@ -102,22 +102,6 @@ def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     return claims
 
 
-def judge(
-    claim: Claim, trials: Sequence[pd.DataFrame], printed: Sequence[pd.DataFrame] = ()
-) -> Finding:
-    """Apply a claim's rule to the trials, and the printed ratios, of its studies."""
-    if claim.untestable:
-        return Untestable(claim.untestable).finding
-    if not trials:
-        return Untestable(f"study {listing(claim.studies)} was not run").finding
-    ratios = _together(printed) if printed else None
-    return apply(_together(trials), claim.rule, ratios)
-
-
-def _together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
-
-
 def judge_all(
     run: str,
     *,
@@ -133,20 +117,34 @@ def judge_all(
     judged = []
     for claim in ledger(path):
         for name in {*claim.studies} - {*studies}:
-            path = schema.study_folder(run, name, root=root) / RATIOS
-            ratios = pd.read_csv(path) if path.is_file() else None
-            studies[name] = _load(name, run, root), ratios
-        trials = [studies[name][0] for name in claim.studies]
+            ratios = schema.study_folder(run, name, root=root) / RATIOS
+            printed = pd.read_csv(ratios) if ratios.is_file() else None
+            studies[name] = _load(name, run, root), printed
+        trials, printed = (
+            _together([studies[name][i] for name in claim.studies]) for i in (0, 1)
+        )
         if claim.published:
-            trials = [published(claim.published)]
-        printed = [studies[name][1] for name in claim.studies]
-        finding = judge(claim, _not_empty(trials), _not_empty(printed))
-        judged.append(Judged(claim, finding))
+            trials = published(claim.published)
+        judged.append(Judged(claim, _judge(claim, trials, printed)))
     return tuple(judged)
 
 
-def _not_empty(tables: Sequence[pd.DataFrame | None]) -> list[pd.DataFrame]:
-    return [table for table in tables if table is not None and not table.empty]
+def _together(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
+    """Join the tables that hold anything; None without one."""
+    there = [table for table in tables if table is not None and not table.empty]
+    if len(there) > 1:
+        return pd.concat(there, ignore_index=True)
+    return there[0] if there else None
+
+
+def _judge(
+    claim: Claim, trials: pd.DataFrame | None, printed: pd.DataFrame | None
+) -> Finding:
+    if claim.untestable:
+        return Untestable(claim.untestable).finding
+    if trials is None:
+        return Untestable(f"study {listing(claim.studies)} was not run").finding
+    return apply(trials, claim.rule, printed)
 
 
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
@@ -185,10 +183,9 @@ LABELS = {
 
 def table(judged: Sequence[Judged]) -> pd.DataFrame:
     """Return the ledger as a table of text, in its order."""
-    pairs = [(j.claim, j.finding) for j in judged]
     rows = [
         (c.id, c.says, c.number, found(c, f), f.verdict, c.likeness, f.why)
-        for c, f in pairs
+        for c, f in ((j.claim, j.finding) for j in judged)
     ]
     return pd.DataFrame(rows, columns=list(LABELS))
 

@@ -15,13 +15,12 @@ from connlab.claims.finding import (
     Verdict,
     cell_text,
     effect_of,
-    is_client_bound,
     outside,
     remaining,
     usable,
     within,
 )
-from connlab.intervals import MARGIN, ratio
+from connlab.intervals import MARGIN, client_bound, ratio
 from connlab.study import turns
 from connlab.study.interval import Interval
 
@@ -95,7 +94,7 @@ def compare(
     effect = as_printed(ratio(y, x, metric), metric, printed)
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect)
-    limited = [is_client_bound(side, metric) for side in (y, x)]
+    limited = [client_bound(side, metric) for side in (y, x)]
     if all(limited):
         raise Untestable(LIMITED + "both", effect)
     known = remaining(effect, metric, *limited)

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats as st
 
-from connlab.claims.finding import Finding, Untestable, is_client_bound, usable
+from connlab.claims.finding import Finding, Untestable, usable
 from connlab.claims.ratios import LIMITED, Expected, judge_ratio
-from connlab.intervals import TRIALS_MIN
+from connlab.intervals import TRIALS_MIN, client_bound
 from connlab.study.formatting import counted
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.scaling import resample_blocks
@@ -32,7 +32,7 @@ def steadier(
     test of two variances.
     """
     sides = [usable(trials, cell, metric) for cell in (arm, baseline)]
-    if any(is_client_bound(side, metric) for side in sides):
+    if any(client_bound(side, metric) for side in sides):
         raise Untestable("the client was the bottleneck, whose scatter it would be")
     logs = [np.log(side[metric].to_numpy(dtype=float)) for side in sides]
     if min(map(len, logs)) < TRIALS_MIN:
@@ -86,7 +86,7 @@ def outweighs(
     ratio = _ratio_of_squares(good, metric, factor, other)
     if not ratio.determined:
         raise Untestable(ratio.note or "the other factor moves nothing")
-    if bound := sum(is_client_bound(cell, metric) for cell in cells):
+    if bound := sum(client_bound(cell, metric) for cell in cells):
         raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
     return Finding(*judge_ratio(ratio, Expected("more", margin=0)), ratio)
 

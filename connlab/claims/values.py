@@ -9,7 +9,6 @@ import pandas as pd
 from connlab.claims.finding import (
     Finding,
     Untestable,
-    is_client_bound,
     measured,
     outside,
     remaining,
@@ -17,7 +16,7 @@ from connlab.claims.finding import (
     within,
 )
 from connlab.claims.ratios import LIMITED
-from connlab.intervals import interval
+from connlab.intervals import client_bound, interval
 from connlab.studies import pools
 from connlab.study.formatting import number_text, plain, span
 from connlab.study.metrics import metric as metric_of
@@ -45,7 +44,7 @@ def value(
     unit = metric_of(metric).unit if unit is None else unit
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, unit)
-    limited = "label" in good and is_client_bound(good, metric)
+    limited = "label" in good and client_bound(good, metric)
     mean = remaining(effect, metric, limited)
     if within(mean, at_least, at_most):
         return Finding("holds", "the interval lies within the bounds", effect, unit)
@@ -108,7 +107,7 @@ def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
         raise Untestable(ratio.note, ratio)
     for size in (knee.nearest, knee.best):
         rows = usable(trials, {**arm, "workers": size}, pools.RATE)
-        if is_client_bound(rows, pools.RATE):
+        if client_bound(rows, pools.RATE):
             raise Untestable(f"{predicted}; {LIMITED}{size} workers", ratio)
     if ratio.hi < pools.NEARLY:
         return Finding("does not hold", why, ratio)

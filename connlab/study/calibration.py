@@ -12,7 +12,6 @@ on loopback wakes both sides from idle; while a core stays busy nobody is woken.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +47,6 @@ LIMITS = {CEILING}
 """Lines that no server can beat."""
 
 _BOUNDS = ("value", "lo", "hi")
-
-
-@dataclass(frozen=True)
-class Line(Interval):
-    """A line for other figures: a limit that no server can beat, or for orientation."""
-
-    limit: bool = False
 
 
 def floors(report: Mapping[str, Any]) -> pd.DataFrame:
@@ -140,16 +132,15 @@ def line_records(cells: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Line]]:
-    """Return the limits, and lines for orientation, that study 00 found in this run.
+def lines(run: str, *, root: str | Path = "runs") -> dict[str, dict[str, Interval]]:
+    """Return the `LIMITS`, and lines for orientation, that study 00 found in this run.
 
     By metric, then by label; empty when the run has no study 00.
     """
     path = schema.study_folder(run, STUDY, root=root) / "results.json"
-    by_metric: dict[str, dict[str, Line]] = {}
+    by_metric: dict[str, dict[str, Interval]] = {}
     for r in (schema.read_json(path) or {}).get("lines", ()):
         bounds = (math.nan if r[k] is None else r[k] for k in _BOUNDS)
-        limit = r["label"] in LIMITS
-        line = Line(*bounds, r["n"], r["level"], r["method"], limit=limit)
+        line = Interval(*bounds, r["n"], r["level"], r["method"])
         by_metric.setdefault(r["metric"], {})[r["label"]] = line
     return by_metric
