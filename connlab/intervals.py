@@ -29,7 +29,6 @@ from connlab.study.interval import LEVEL, Interval
 from connlab.study.metrics import is_bounded_by_client, is_share
 from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import (
-    MARGIN,
     Side,
     carried,
     of_trials,
@@ -49,7 +48,7 @@ NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 """Columns of an interval in a tidy frame."""
 
 
-def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
+def interval(values: Sequence[float]) -> Interval:
     """Return the mean of trials with its bounds.
 
     1. All values positive, and not all alike: the geometric mean, by Student's t on
@@ -62,8 +61,6 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     ----------
     values : sequence of float, shape (n,)
         One number per trial, finite.
-    level : float
-        Confidence level.
 
     Examples
     --------
@@ -73,11 +70,11 @@ def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
     """
     x = np.asarray(values, dtype=float)
     if not len(x):
-        return Interval(*[math.nan] * 3, 0, level, "none", "no usable trial")
+        return Interval(*[math.nan] * 3, 0, LEVEL, "none", "no usable trial")
     positive = bool((x > 0).all() and np.ptp(x) > 0)
     fit = Fit.of(np.log(x) if positive else x)
     method = f"t over {'logs of ' if positive else ''}trials"
-    i = fit.interval(level, method=method, log=positive)
+    i = fit.interval(LEVEL, method=method, log=positive)
     return replace(i, lo=0.0) if i.lo < 0 <= x.min() else i
 
 
@@ -93,7 +90,7 @@ def centre(values: Sequence[float]) -> float:
 
 
 def intervals(
-    trials: pd.DataFrame, metric: str, by: str | Sequence[str], *, level: float = LEVEL
+    trials: pd.DataFrame, metric: str, by: str | Sequence[str]
 ) -> pd.DataFrame:
     """Return the interval of a metric in every cell, one row each.
 
@@ -107,8 +104,6 @@ def intervals(
         A column with one number per trial.
     by : str or sequence of str
         Columns that define a cell.
-    level : float
-        Confidence level of each interval.
 
     Returns
     -------
@@ -126,7 +121,7 @@ def intervals(
     for counted in count_cells(trials, by).itertuples(index=False):
         cell = tuple(counted[: len(by)])
         used = groups.get(cell, good.iloc[:0])
-        i = interval(used[metric], level=level)
+        i = interval(used[metric])
         if is_share(metric) and i.hi > 1:
             i = replace(i, hi=max(1.0, i.value))
         about = (counted.trials, client_bound(used, metric), counted.reason)
@@ -157,8 +152,6 @@ def ratios(
     baseline: Hashable,
     by: str = "model",
     within: Sequence[str] = (),
-    level: float = LEVEL,
-    margin: float = MARGIN,
 ) -> pd.DataFrame:
     """Return the ratio of each level of `by` to the baseline, in each cell of `within`.
 
@@ -172,32 +165,28 @@ def ratios(
         What the others are divided by.
     within : sequence of str
         Columns that both sides share.
-    level : float
-        With which all intervals hold at once.
-    margin : float
-        Two sides are alike when the interval lies between 1 / (1 + margin) and
-        1 + margin.
 
     Returns
     -------
     DataFrame
         Columns `within`, `by`, against (the baseline), metric, value, lo, hi, n (pairs,
-        or trials of the smaller side), level, method, p (two-sided, of this pair
-        alone), verdict: ``higher`` or ``lower`` when the interval leaves out 1,
-        ``alike`` when it holds 1 and lies within the margin, else ``undetermined``.
+        or trials of the smaller side), level (with which all hold at once), method, p
+        (two-sided, of this pair alone), verdict: ``higher`` or ``lower`` when the
+        interval leaves out 1, ``alike`` when it holds 1 and lies between
+        1 / (1 + MARGIN) and 1 + MARGIN, else ``undetermined``.
         Where the client was the bottleneck, a side stands only if a better client
         could not change it. Pairs with a side without a usable trial are absent.
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
     fits = _moderated(pairs)
-    family = 1 - (1 - level) / max(1, len(pairs))
+    family = 1 - (1 - LEVEL) / max(1, len(pairs))
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
         cell, side, single, _, limited, apart = pair
         method += _ONE_ALONE if apart else ""
-        i = replace(fit.interval(family, method=method, log=True), level=level)
-        shown = _verdict(i, metric, margin, limited)
+        i = replace(fit.interval(family, method=method, log=True), level=LEVEL)
+        shown = _verdict(i, metric, limited)
         rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
     columns = [*within, by, "against", "metric", *NUMBERS, "p", "verdict"]
     return pd.DataFrame(rows, columns=columns)
@@ -252,9 +241,7 @@ def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     return fit.interval(LEVEL, method=method, log=True)
 
 
-def hold_together(
-    logs: np.ndarray, truths: Sequence[float], *, level: float
-) -> np.ndarray:
+def hold_together(logs: np.ndarray, truths: Sequence[float]) -> np.ndarray:
     """Return of simulated families whether all intervals hold the truths at once.
 
     Parameters
@@ -263,26 +250,17 @@ def hold_together(
         Log ratios.
     truths : sequence of float, shape (comparisons,)
         What each of them scatters around.
-    level : float
-        With which all intervals of a family shall hold at once.
 
     Returns
     -------
     ndarray of bool, shape (families,)
     """
-    single = 1 - (1 - level) / len(logs)  # Bonferroni
-    families = [
-        moderated([Fit.of(x) for x in family]) for family in logs.swapaxes(0, 1)
-    ]
-    return np.array(
-        [
-            all(
-                abs(fit.mean - truth) <= fit.reach(single)
-                for fit, truth in zip(fits, truths, strict=True)
-            )
-            for fits in families
-        ]
-    )
+    single = 1 - (1 - LEVEL) / len(logs)  # Bonferroni
+    held = []
+    for family in logs.swapaxes(0, 1):
+        pairs = zip(moderated([Fit.of(x) for x in family]), truths, strict=True)
+        held.append(all(abs(fit.mean - x) <= fit.reach(single) for fit, x in pairs))
+    return np.array(held)
 
 
 def log_ratio(arm: Side, base: Side) -> tuple[Fit, str]:
@@ -323,10 +301,8 @@ def _welch(y: Sequence[float], x: Sequence[float]) -> Fit:
     return Fit(b.mean - a.mean, math.sqrt(square), df, n)
 
 
-def _verdict(
-    ratio: Interval, metric: str, margin: float, limited: tuple[bool, bool]
-) -> str:
-    shown = verdict(ratio, margin=margin)
+def _verdict(ratio: Interval, metric: str, limited: tuple[bool, bool]) -> str:
+    shown = verdict(ratio)
     side = next((side for side in ("higher", "lower") if side in shown), "")
     if any(limited):
         ahead = side == metric_of(metric).better

@@ -14,7 +14,7 @@ from conftest import ROOT
 from connlab import claims
 from connlab.claims import finding
 from connlab.claims.published import published
-from connlab.claims.ratios import MARGIN
+from connlab.study.turns import MARGIN
 
 HOLDS, IN_PART, NOT, OPEN = finding.VERDICTS
 ENTRIES = [*claims.ledger(), *claims.ledger(ROOT / "paper" / "rereadings.yml")]

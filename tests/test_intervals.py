@@ -111,13 +111,13 @@ def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
     frame = trials({"poll": [20.0] * 5, "epoll": rates}, workers=UNKNOWN, label=UNKNOWN)
     frame.loc[frame["model"].eq("poll"), ["ok", "reason"]] = [False, "machine busy"]
     frame.loc[5, ["ok", "reason"]] = [False, "machine busy"]
-    table = intervals(frame, "throughput_rps", ["model", "workers"], level=0.9)
+    table = intervals(frame, "throughput_rps", ["model", "workers"])
     assert table["model"].tolist() == ["epoll", "poll"]
     assert table["reason"].tolist() == ["machine busy"] * 2
     assert not table["bound"].any()
     epoll, poll = table.to_dict("records")
     assert (epoll["n"], epoll["trials"], poll["n"]) == (4, 5, 0)
-    assert epoll["hi"] == interval(rates[1:], level=0.9).hi
+    assert epoll["hi"] == interval(rates[1:]).hi
     assert math.isnan(poll["value"])
 
 
@@ -315,7 +315,7 @@ def test_families_hold_together_where_each_interval_of_scipy_does():
     """Two comparisons learn nothing from each other: each is known to 97.5 %."""
     truths, rng = [0.0, 0.4], np.random.default_rng(6)
     logs = np.array(truths)[:, None, None] + rng.normal(0, 0.1, (2, 300, 4))
-    held = hold_together(logs, truths, level=0.95)
+    held = hold_together(logs, truths)
     wanted = []
     for family in range(300):
         bounds = [

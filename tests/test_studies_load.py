@@ -45,20 +45,19 @@ def test_beyond_capacity_the_wait_has_no_end():
 
 
 @pytest.mark.parametrize(
-    ("loads", "latencies", "factor", "knee"),
+    ("loads", "latencies", "knee"),
     [
-        ([0.1, 0.5, 0.9], [1.0, 1.0, 4.0], 2.0, 0.7),
-        ([0.9, 0.1, 0.5], [4.0, 1.0, 1.0], 2.0, 0.7),
-        ([0.1, 0.5], [1.0, 3.0], 3.0, 0.5),
+        ([0.1, 0.5, 0.9], [1.0, 1.0, 4.0], 0.7),
+        ([0.9, 0.1, 0.5], [4.0, 1.0, 1.0], 0.7),
+        ([0.1, 0.5], [1.5, 3.0], 0.5),
         # a curve without one
-        ([0.1, 0.9], [1.0, 1.9], 2.0, math.nan),
-        ([], [], 2.0, math.nan),
-        ([0.1], [math.nan], 2.0, math.nan),
+        ([0.1, 0.9], [1.0, 1.9], math.nan),
+        ([], [], math.nan),
+        ([0.1], [math.nan], math.nan),
     ],
 )
-def test_the_knee_lies_where_the_latency_has_doubled(loads, latencies, factor, knee):
-    result = load.knee(loads, latencies, factor=factor)
-    assert result == pytest.approx(knee, nan_ok=True)
+def test_the_knee_lies_where_the_latency_has_doubled(loads, latencies, knee):
+    assert load.knee(loads, latencies) == pytest.approx(knee, nan_ok=True)
 
 
 def bending(*, straight: int | None = None) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from connlab.claims.finding import (
     usable,
     within,
 )
-from connlab.intervals import MARGIN, client_bound, ratio
+from connlab.intervals import client_bound, ratio
 from connlab.study import turns
 from connlab.study.interval import Interval
 
@@ -42,7 +42,7 @@ class Expected:
     size_matters: bool = False
     """Whether the claim is about the size, so that the direction alone does not hold in
     part."""
-    margin: float = MARGIN
+    margin: float = turns.MARGIN
     """Alike is what lies between 1 / (1 + margin) and 1 + margin."""
 
     def __post_init__(self) -> None:

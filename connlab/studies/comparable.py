@@ -39,18 +39,15 @@ def serves_all(trials: pd.DataFrame) -> pd.Series:
     others waiting, and nobody knows how long: its answers are those of fewer users. A
     model that the run's registry does not have counts as one that serves all.
     """
-    kinds = _holds(trials)
-    served = pd.Series(math.inf, index=trials.index)
-    served = served.mask(kinds.eq("one"), 1.0)
-    served = served.mask(kinds.eq("workers"), _workers(trials))
-    return served >= trials["connections"].astype(float)
+    kinds, clients = _holds(trials), trials["connections"].astype(float)
+    served = _workers(trials).where(kinds.eq("workers"), math.inf)
+    return served.mask(kinds.eq("one"), 1.0) >= clients
 
 
 def _holds(trials: pd.DataFrame) -> pd.Series:
     """Return what bounds the clients that each trial's model serves, if it is known."""
     holds = {m["name"]: m.get("holds") for m in trials.attrs.get("registry") or ()}
-    kinds = [holds.get(name) for name in trials["model"]]
-    return pd.Series(kinds, index=trials.index, dtype=object)
+    return trials["model"].map(holds)
 
 
 def _workers(trials: pd.DataFrame) -> pd.Series:
@@ -78,17 +75,16 @@ def left_out(
     trials: pd.DataFrame, within: Sequence[str], names: Mapping[str, str]
 ) -> Iterator[str]:
     """Give a sentence for each model of which usable trials do not compare."""
-    used, whole = counted(trials), serves_all(trials)
-    holds = _holds(trials)
+    whole, one = serves_all(trials), _holds(trials).eq("one")
+    alone = measured_alone(trials, within)
     reasons = {
-        "it serves its clients one after the other": ~whole & holds.eq("one"),
-        "it serves no more clients at a time than it has workers": ~whole
-        & ~holds.eq("one"),
-        "it was measured alone while others took turns": whole
-        & measured_alone(trials, within),
+        "it serves its clients one after the other": ~whole & one,
+        "it serves no more clients at a time than it has workers": ~whole & ~one,
+        "it was measured alone while others took turns": whole & alone,
     }
     for why, marked in reasons.items():
-        for model, part in trials[used & marked].groupby("model", sort=False):
+        left = trials[counted(trials) & marked]
+        for model, part in left.groupby("model", sort=False):
             levels = listing(map(plain, sorted(set(part["connections"]))))
             noun = "connection" if levels == "1" else "connections"
             name = names.get(model, model)

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from connlab.intervals import interval
-from connlab.study.turns import MARGIN, verdict
+from connlab.study.turns import verdict
 
 ROUNDS = 20
 """Rounds of a trial."""
@@ -67,15 +67,13 @@ def holds_when_stopped(x: np.ndarray, first: int, target: float) -> np.ndarray:
     return np.abs(mean[sweep, at]) <= half[sweep, at]
 
 
-def verdicts(logs: np.ndarray, *, margin: float = MARGIN) -> np.ndarray:
+def verdicts(logs: np.ndarray) -> np.ndarray:
     """Return the verdict that each sweep prints, by the rule of printed intervals.
 
     Parameters
     ----------
     logs : ndarray, shape (sweeps, trials)
         Log ratios of two servers.
-    margin : float
-        As in `connlab.intervals.ratios`.
 
     Returns
     -------
@@ -83,5 +81,5 @@ def verdicts(logs: np.ndarray, *, margin: float = MARGIN) -> np.ndarray:
         ``higher``, ``lower``, ``alike`` or ``undetermined``: alike takes an interval
         that holds 1 and lies within the margin.
     """
-    words = [verdict(interval(x), margin=margin) for x in np.exp(logs)]
+    words = [verdict(interval(x)) for x in np.exp(logs)]
     return np.array([word.split(", ")[0] for word in words])

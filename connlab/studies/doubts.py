@@ -52,21 +52,25 @@ def studies(
     `accept` is that of `connlab.study.load`.
     """
     compared = []
-    for path in sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}")):
-        table = pd.read_csv(path)
-        if path.parent.name in _CONTROLS or "model" not in table:
+    how = {"root": root, "accept": accept, "measure": False, "warn": False}
+    for path in _ratios(run, root):
+        table, name = pd.read_csv(path), path.parent.name
+        if "model" not in table:
             continue
         try:
-            name = path.parent.name
-            kept = {"measure": False, "warn": False}
-            trials = load(run, name, root=root, accept=accept, **kept)
+            trials = load(run, name, **how)
         except RunError:
             continue
         models = table["against"].isin(trials["model"].dropna().unique())
         models &= table["model"].notna()
         if models.any():
-            compared.append(Study(path.parent.name, trials, table[models]))
+            compared.append(Study(name, trials, table[models]))
     return compared
+
+
+def _ratios(run: str, root: str | Path) -> list[Path]:
+    paths = sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}"))
+    return [path for path in paths if path.parent.name not in _CONTROLS]
 
 
 def names(run: str, *, root: str | Path = "runs") -> list[str]:
@@ -191,9 +195,7 @@ def kept_open(run: str, *, root: str | Path = "runs") -> pd.DataFrame:
     factors, and study.
     """
     columns = ["study", "metric", *NUMBERS, "verdict"]
-    paths = sorted(schema.run_folder(run, root=root).glob(f"*/{RATIOS}"))
-    kept = [path for path in paths if path.parent.name not in _CONTROLS]
-    tables = [pd.read_csv(path, usecols=columns) for path in kept]
+    tables = [pd.read_csv(path, usecols=columns) for path in _ratios(run, root)]
     if not tables:
         return pd.DataFrame(columns=columns)
     every = pd.concat(tables, ignore_index=True).dropna(subset=["lo", "hi"])

@@ -101,10 +101,8 @@ def as_asked(loads: pd.Series, asked: Sequence[float]) -> pd.Series:
     return found.round(2).mask((found / nearest - 1).abs() <= AS_ASKED, nearest)
 
 
-def knee(
-    loads: Sequence[float], latencies: Sequence[float], *, factor: float = 2.0
-) -> float:
-    """Return the load at which a latency is `factor` times that of the lowest load.
+def knee(loads: Sequence[float], latencies: Sequence[float]) -> float:
+    """Return the load at which a latency is twice that of the lowest load.
 
     Between two loads the logarithm of the latency is taken to be linear.
 
@@ -122,12 +120,12 @@ def knee(
     x = np.asarray(loads, dtype=float)[order]
     y = np.asarray(latencies, dtype=float)[order]
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
-    over = np.flatnonzero(y >= factor * y[:1])
+    over = np.flatnonzero(y >= 2 * y[:1])
     if not len(over):
         return math.nan
     b = over[0]
     a = b - 1
-    goal, log_a, log_b = (math.log(t) for t in (factor * y[0], y[a], y[b]))
+    goal, log_a, log_b = (math.log(t) for t in (2 * y[0], y[a], y[b]))
     return float(x[a] + (x[b] - x[a]) * (goal - log_a) / (log_b - log_a))
 
 

@@ -263,15 +263,15 @@ def width(interval: Interval) -> float:
     return math.sqrt(interval.hi / interval.lo) - 1
 
 
-def verdict(interval: Interval, *, margin: float = MARGIN) -> str:
+def verdict(interval: Interval) -> str:
     """Return what the interval of a ratio shows.
 
-    ``higher`` or ``lower`` when it leaves 1 out, ``alike`` when it lies within the
-    margin of 1, both when it does both (``higher, alike``), else ``undetermined``.
+    ``higher`` or ``lower`` when it leaves 1 out, ``alike`` when it lies within `MARGIN`
+    of 1, both when it does both (``higher, alike``), else ``undetermined``.
     """
     if not interval.determined:
         return "undetermined"
     side = "higher" if interval.lo > 1 else "lower" if interval.hi < 1 else ""
-    near = interval.lo > 1 / (1 + margin) and interval.hi < 1 + margin
+    near = interval.lo > 1 / (1 + MARGIN) and interval.hi < 1 + MARGIN
     words = ([side] if side else []) + (["alike"] if near else [])
     return ", ".join(words) or "undetermined"
