@@ -11,7 +11,7 @@
     flames(frames)                   what was sampled in each function and its callees
 
 Everything else is seaborn: ``errorbar=t95, estimator=centre`` of `connlab.intervals`
-draws the same numbers that ``cells.csv`` holds.
+draws the same numbers that ``cells.csv`` holds, and `CURVE` joins them.
 """
 
 import colorsys
@@ -36,12 +36,17 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
+from connlab.intervals import centre, t95
 from connlab.study.calibration import LIMITS
 from connlab.study.formatting import plain
 from connlab.study.frames import counted
 from connlab.study.interval import Interval
 from connlab.study.style import FAINT, INK, QUIET, RC, WIDTH, styles, typeset
 from connlab.study.turns import MARGIN
+
+CURVE = {"kind": "line", "estimator": centre, "errorbar": t95, "err_style": "bars"}
+CURVE |= {"marker": "o"}
+"""For ``sns.relplot``: what ``cells.csv`` has, joined, with its intervals."""
 
 _SVG = {"Date": None, "Creator": "connlab"}
 _PAGE = b"""#set page(width: auto, height: auto, margin: 0pt)

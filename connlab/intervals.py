@@ -17,8 +17,8 @@ interval.
 """
 
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +128,28 @@ def intervals(
         rows.append((*cell, metric, *_numbers(i), *about))
     columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
+
+
+def as_cells(
+    values: Mapping[str, Interval | float], *, unit: str = "1", n: int = 0
+) -> pd.DataFrame:
+    """Return quantities of a whole study as rows of cells.
+
+    Parameters
+    ----------
+    values : mapping of str to Interval or float
+        By metric: an estimate, or what is exact, as it was counted or set.
+    unit : str
+        Of all of them.
+    n : int
+        What an exact one was counted over.
+    """
+    rows = []
+    for name, value in values.items():
+        exact = Interval(value, value, value, n, 1.0, "exact")
+        i = value if isinstance(value, Interval) else exact
+        rows.append({"metric": name, **asdict(i), "unit": unit})
+    return pd.DataFrame(rows).drop(columns="note")
 
 
 def _usable(trials: pd.DataFrame, metric: str, columns: Sequence[str]) -> pd.DataFrame:

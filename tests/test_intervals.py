@@ -14,6 +14,7 @@ from statsmodels.stats.weightstats import DescrStatsW
 from study_made import t_on_logs, usable
 
 from connlab.intervals import (
+    as_cells,
     centre,
     client_bound,
     hold_together,
@@ -103,6 +104,14 @@ def test_three_trials_have_a_value_and_no_bounds_and_none_has_neither():
     assert not mean.determined
     assert t95([1.0, 2.0, 4.0]) == pytest.approx((2.0, 2.0))
     assert math.isnan(interval([]).value)
+
+
+def test_what_is_exact_has_itself_as_bounds_and_an_estimate_its_own():
+    table = as_cells({"a": 7, "b": interval(STUDENT)}, n=3, unit="s")
+    exact, estimate = table.set_index("metric").to_dict("records")
+    bounds = {"value": 7, "lo": 7, "hi": 7, "n": 3, "level": 1, "method": "exact"}
+    assert exact == bounds | {"unit": "s"}
+    assert (estimate["hi"], estimate["n"]) == (interval(STUDENT).hi, 10)
 
 
 def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
