@@ -51,14 +51,9 @@ def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
     )
     every["idle"] = every["connections"] - every["active"]
     crowd = every[(every["connections"] == 1000) & (every["model"] != "thread")]
-    made, _ = cells(
-        "06-idle",
-        "cell-14",
-        "cell-63",
-        measured=every[every["active"] == 100],
-        shares=crowd,
-        share=["model", "connections", "active"],
-    )
+    names = {"measured": every[every["active"] == 100], "shares": crowd}
+    names["share"] = ["model", "connections", "active"]
+    made, _ = cells("06-idle", "cell-14", "cell-63", **names)
     against, turns = made["against"], made["turns"]
     assert len(against) == 6  # two models, three numbers of idle connections
     assert turns["active"].tolist() == [1, 10, 100, 1000]
@@ -72,13 +67,8 @@ def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
 def test_likeness_has_to_be_shown(cells, spread, holds):
     every = trials([{"connections": 100, "active": 100}], blocks=8)
     every[SPENT] = np.exp(spread * np.log(every[SPENT]))
-    _, results = cells(
-        "06-idle",
-        "cell-14",
-        measured=every.assign(idle=0),
-        shares=every.iloc[:0],
-        idle=[0],
-    )
+    names = {"measured": every.assign(idle=0), "shares": every.iloc[:0], "idle": [0]}
+    _, results = cells("06-idle", "cell-14", **names)
     assert results["claims"]["no-difference"]["holds"] is holds
 
 
@@ -102,14 +92,8 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
 
 def held_against_a_queue(cells, frame: pd.DataFrame) -> dict:
     """Run the cell of study 11 that compares responses with M/D/1."""
-    made, _ = cells(
-        "11-load",
-        "cell-23",
-        under=frame.assign(ok=True, label=None, reason=None),
-        where=["work", "connections"],
-        low=0.1,
-    )
-    return made
+    names = {"under": usable(frame), "where": ["work", "connections"], "low": 0.1}
+    return cells("11-load", "cell-23", **names)[0]
 
 
 @pytest.mark.parametrize(("overrun", "trials_"), [(None, 5), (3, None)])
@@ -170,17 +154,11 @@ def test_where_a_server_is_overloaded_its_knee_lies_before(cells):
         for x, y in zip((0.1, 0.5, 0.7), [*ys, np.nan], strict=False)
         for block in range(5)
     ]
-    frame = pd.DataFrame(rows).assign(work="echo", connections=50)
-    frame = frame.assign(ok=True, label=None, reason=None)
-    _, results = cells(
-        "11-load",
-        "cell-29",
-        "c94e7a20",
-        under=frame.assign(overloaded=frame["p99_s"].isna()),
-        tail="p99_s",
-        cell=["model", "work", "connections"],
-        names={"epoll": "b", "thread": "c", "poll": "a"},
-    )
+    frame = usable(pd.DataFrame(rows), work="echo", connections=50)
+    about = {"tail": "p99_s", "cell": ["model", "work", "connections"]}
+    about["under"] = frame.assign(overloaded=frame["p99_s"].isna())
+    names = {"epoll": "b", "thread": "c", "poll": "a"}
+    _, results = cells("11-load", "cell-29", "c94e7a20", names=names, **about)
     (table,) = results["tables"]
     knees = dict(table["rows"])
     assert knees["b"].startswith("0.58")
@@ -305,6 +283,15 @@ def test_what_became_of_servers_after_the_load(cells, recovered, said):
     assert ("failed" in finding) is not all(recovered)
 
 
+def shared_port(cells, many: int, levels: dict[int, bool]) -> dict:
+    """Return what study 2 reports of processes that carried these levels, or not."""
+    rows = [("epoll", many, n, whole) for n, whole in levels.items()]
+    frame = pd.DataFrame(rows, columns=["model", "processes", "connections", "whole"])
+    names = {"measured": frame.astype({"connections": "Int64"})}
+    names["bp"] = SimpleNamespace(carried=lambda frame: frame["whole"])
+    return cells("02-breaking-points", "cell-19", names={"epoll": "epoll"}, **names)[1]
+
+
 @pytest.mark.parametrize(
     ("many", "levels", "said"),
     [
@@ -318,16 +305,7 @@ def test_what_became_of_servers_after_the_load(cells, recovered, said):
     ],
 )
 def test_what_several_processes_carried(cells, many, levels, said):
-    rows = [("epoll", many, n, whole) for n, whole in levels.items()]
-    names = ["model", "processes", "connections", "whole"]
-    _, results = cells(
-        "02-breaking-points",
-        "cell-19",
-        measured=pd.DataFrame(rows, columns=names),
-        bp=SimpleNamespace(carried=lambda frame: frame["whole"]),
-        names={"epoll": "epoll"},
-    )
-    (finding,) = results["findings"]
+    (finding,) = shared_port(cells, many, levels)["findings"]
     assert all(words in finding for words in said)
 
 
@@ -342,16 +320,7 @@ def test_what_several_processes_carried(cells, many, levels, said):
 def test_the_most_that_several_processes_carried_is_a_number(
     cells, tmp_path, whole, most
 ):
-    rows = [("epoll", 4, n, held) for n, held in whole.items()]
-    names = ["model", "processes", "connections", "whole"]
-    frame = pd.DataFrame(rows, columns=names).astype({"connections": "Int64"})
-    cells(
-        "02-breaking-points",
-        "cell-19",
-        measured=frame,
-        bp=SimpleNamespace(carried=lambda frame: frame["whole"]),
-        names={"epoll": "epoll"},
-    )
+    shared_port(cells, 4, whole)
     path = tmp_path / "r/made/cells.csv"
     assert path.exists() == (len(most) > 0)
     for value in most:
@@ -497,16 +466,10 @@ def test_a_study_whose_rate_the_client_sets_is_named_and_not_tested(cells, given
     ],
 )
 def test_places_that_some_trials_do_not_change_have_no_mean(cells, crossed, said):
-    found = pd.DataFrame({"crossing": crossed}).assign(sides="poll and epoll")
-    found = found.assign(block=found.index, repeat=0, ok=True, label=None, reason=None)
-    shares = trials([{"connections": 1000, "active": 1}])
-    _, results = cells(
-        "06-idle",
-        "cell-66",
-        shares=shares,
-        crossings=lambda *_, **__: found,
-        baseline="epoll",
-    )
+    found = usable(pd.DataFrame({"crossing": crossed}), sides="poll and epoll")
+    names = {"crossings": lambda *_, **__: found.assign(block=found.index)}
+    names["shares"] = trials([{"connections": 1000, "active": 1}])
+    _, results = cells("06-idle", "cell-66", baseline="epoll", **names)
     assert [said in note for note in results["notes"]] == [True] * bool(said)
     assert all("No mean is given" in note for note in results["notes"])
 
@@ -515,16 +478,10 @@ def test_a_model_that_did_not_hold_the_idle_ones_has_no_row(cells):
     every = trials([{"connections": n, "active": 1, "idle": n - 1} for n in (1, 900)])
     lost = (every["model"] == "poll") & (every["idle"] > 0)
     every["ok"] = every["ok"] & ~lost
-    memory = dict.fromkeys(
-        ["pss_net_bytes", "pss_per_connection_bytes", "threads_max"], 1.0
-    )
-    every = every.assign(**memory, carried=False, family="readiness")
-    _, results = cells(
-        "06-idle",
-        "cell-21",
-        measured=every,
-        cost=intervals(every, SPENT, ["model", "idle"]),
-        cell=["model", "idle"],
-    )
+    taken = ["pss_net_bytes", "pss_per_connection_bytes", "threads_max"]
+    every = every.assign(**dict.fromkeys(taken, 1.0), family="readiness")
+    cell = ["model", "idle"]
+    names = {"measured": every, "cost": intervals(every, SPENT, cell), "cell": cell}
+    _, results = cells("06-idle", "cell-21", **names)
     (table,) = results["tables"]
     assert [row[:2] for row in table["rows"]] == [["epoll", "899"], ["thread", "899"]]

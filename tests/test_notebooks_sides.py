@@ -52,10 +52,14 @@ def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
     assert whole.index.tolist() == [1000]
 
 
-def bulk(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials of the bulk study with what its notebook derives."""
-    study = SimpleNamespace(load=lambda *_, **__: trials)
-    return rules.execute("05-bulk", "cell-07", study=study)["measured"]
+def loaded(
+    name: str, cell: str, trials: pd.DataFrame, **names
+) -> tuple[dict, list[str]]:
+    """Run the cell that loads a study's trials; return all names, and its notes."""
+    notes: list[str] = []
+    names |= {"study": SimpleNamespace(load=lambda *_, **__: trials)}
+    names["Report"] = lambda *_, **__: SimpleNamespace(note=notes.append)
+    return rules.execute(name, cell, settings={}, **names), notes
 
 
 def test_a_mib_costs_what_its_requests_cost():
@@ -67,7 +71,8 @@ def test_a_mib_costs_what_its_requests_cost():
         **{"bytes_per_s": 1e9, "throughput_rps": 1e5},
     )
     frame.attrs["registry"] = [{"name": "prethread", "holds": "workers"}]
-    all_served, some_served = bulk(frame).to_dict("records")
+    names, _ = loaded("05-bulk", "cell-07", frame)
+    all_served, some_served = names["measured"].to_dict("records")
     assert all_served["cpu_per_mib_s"] == pytest.approx(1e-3 * 2**20 / 16384)
     for column in (SPENT, "cpu_per_mib_s", "bytes_per_s", "gib_per_s"):
         assert all_served[column] > 0
@@ -97,15 +102,7 @@ def test_a_study_of_idle_connections_leaves_out_who_was_measured_alone():
         **{"active": 100, "ok": True, "block": 0, "window_requests": 1},
         **{"server_cpu_s": 1.0, "label": None, "throughput_rps": 1e5, SPENT: 1e-5},
     )
-    said: list[str] = []
-    names = rules.execute(
-        *("06-idle", "cell-60"),
-        settings={},
-        study=SimpleNamespace(load=lambda *_, **__: frame),
-        Report=lambda *_, **__: SimpleNamespace(note=said.append),
-        left_out=lambda *_: iter(["alone"]),
-        figures=SimpleNamespace(labels=lambda _: {}),
-    )
+    names, said = loaded("06-idle", "cell-60", frame, left_out=lambda *_: ["alone"])
     measured = names["measured"].set_index(["model", "idle"])
     assert np.isnan(measured.loc[("thread", 5000), SPENT])
     assert np.isnan(measured.loc[("thread", 5000), "krps"])
@@ -133,13 +130,8 @@ def test_a_server_that_serves_fewer_than_ask_is_compared_with_nobody(name, cell,
     frame.attrs["registry"] = [{"name": "iterative", "holds": "one"}]
     most = pd.Series(1e3, pd.MultiIndex.from_product([["echo"], [1, 50]]), name="most")
     most.index.names = ["work", "connections"]
-    said: list[str] = []
-    found = rules.execute(
-        *(name, cell),
-        **{"settings": {}, "named": lambda t: t, "capacity": most, **names},
-        study=SimpleNamespace(load=lambda *_, **__: frame),
-        Report=lambda *_, **__: SimpleNamespace(note=said.append),
-    )
+    names |= {"named": lambda t: t, "capacity": most}
+    found, said = loaded(name, cell, frame, **names)
     trials = found.get("opened", found["measured"])
     assert trials[SPENT].notna().tolist() == [True, False, True]
     if name == "11-load":
@@ -158,15 +150,9 @@ def test_what_an_overloaded_server_costs_is_no_cost_at_equal_load():
         **{"key": ["a", "b", "c"], **dict.fromkeys(load.TIMES, 1e-3)},
     )
     levels = pd.MultiIndex.from_tuples([("echo", 50)], names=["work", "connections"])
-    said: list[str] = []
-    names = rules.execute(
-        *("11-load", "cell-08"),
-        **{"settings": {}, "named": lambda t: t, "loads": [0.5, 0.7]},
-        where=["work", "connections"],
-        capacity=pd.Series(1e3, levels),
-        study=SimpleNamespace(load=lambda *_, **__: frame.drop(columns="load")),
-        Report=lambda *_, **__: SimpleNamespace(note=said.append),
-    )
+    about = {"where": ["work", "connections"], "loads": [0.5, 0.7]}
+    about |= {"named": lambda t: t, "capacity": pd.Series(1e3, levels)}
+    names, _ = loaded("11-load", "cell-08", frame.drop(columns="load"), **about)
     opened = names["opened"]
     assert opened["overloaded"].tolist() == [False, True, False]
     for column in (SPENT, *load.TIMES):
