@@ -51,21 +51,16 @@ LIBS = $(if $(URING),-luring) -lm
 HERE = -ffile-prefix-map='$(CURDIR)'=.
 
 # ---- what is compiled ------------------------------------------------------
-SERVER_DIRS := server common blocking reactor uring coroutine http redis \
-	models workloads
-CLIENT_DIRS := client common
-FLOOR_DIRS  := floor common
-EXTERNAL_DIRS := external common
-# A C test is linked with the program whose part it tests.
-CLIENT_TESTS := test_hist test_pace test_user test_watch
-
 sources_in = $(sort $(patsubst src_c/%,%,$(wildcard $(1:%=src_c/%/*.c))))
 objects = $(1:%.c=$(BUILD)/obj/%.o)
 
-server_srcs := $(call sources_in,$(SERVER_DIRS))
-client_srcs := $(call sources_in,$(CLIENT_DIRS))
-floor_srcs := $(call sources_in,$(FLOOR_DIRS))
-external_srcs := $(call sources_in,$(EXTERNAL_DIRS))
+server_srcs := $(call sources_in,server common blocking reactor uring coroutine \
+	http redis models workloads)
+client_srcs := $(call sources_in,client common)
+floor_srcs := $(call sources_in,floor common)
+external_srcs := $(call sources_in,external common)
+# A C test is linked with the program whose part it tests.
+CLIENT_TESTS := test_hist test_pace test_user test_watch
 c_tests := $(patsubst src_c/%.c,$(BUILD)/%,$(wildcard src_c/tests/*.c))
 client_tests := $(filter $(CLIENT_TESTS:%=$(BUILD)/tests/%),$(c_tests))
 server_tests := $(filter-out $(client_tests),$(c_tests))
@@ -210,38 +205,23 @@ $(BUILD)/obj/%.o: src_c/%.c $(BUILD)/flags.json
 	@echo "  CC  $<"
 	@$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(HERE) -MMD -MP -c -o $@ $<
 
-link = @echo "  LD  $@"; $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
-
 $(BUILD)/server: $(call objects,$(server_srcs))
-	$(link)
-
 $(BUILD)/client: $(call objects,$(client_srcs))
-	$(link)
-
 $(BUILD)/floor: $(call objects,$(floor_srcs))
-	$(link)
-
 $(BUILD)/external: $(call objects,$(external_srcs))
-	$(link)
-
 # A lesson is one file with a main(), linked with nothing of ours.
 $(lessons): $(BUILD)/%: $(BUILD)/obj/%.o
-	@mkdir -p $(@D)
-	$(link)
-
 # A C test is one file with a main(), linked with all but the program's own.
-$(BUILD)/libserver.a: $(call objects,$(filter-out server/server.c,$(server_srcs)))
-	@rm -f $@; $(AR) rcs $@ $^
-
-$(BUILD)/libclient.a: $(call objects,$(filter-out client/client.c,$(client_srcs)))
-	@rm -f $@; $(AR) rcs $@ $^
-
 $(server_tests): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/libserver.a
-	@mkdir -p $(@D)
-	$(link)
-
 $(client_tests): $(BUILD)/%: $(BUILD)/obj/%.o $(BUILD)/libclient.a
+
+$(programs) $(lessons) $(c_tests):
 	@mkdir -p $(@D)
-	$(link)
+	@echo "  LD  $@"; $(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/libserver.a: $(call objects,$(filter-out server/server.c,$(server_srcs)))
+$(BUILD)/libclient.a: $(call objects,$(filter-out client/client.c,$(client_srcs)))
+$(BUILD)/lib%.a:
+	@rm -f $@; $(AR) rcs $@ $^
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
