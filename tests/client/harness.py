@@ -1,7 +1,6 @@
 """Servers of our own that the load generator is pointed at, and how to read it."""
 
 import contextlib
-import csv
 import functools
 import json
 import random
@@ -113,11 +112,6 @@ def turns(program: Path, ports: list[int], *flags: object) -> dict:
 
 def errors(result: dict) -> dict[str, int]:
     return {kind: n for kind, n in result["errors"].items() if n}
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def refused(program: Path, *words: object) -> str:

@@ -3,6 +3,7 @@
 import socket
 import threading
 
+import pandas as pd
 import pytest
 
 from tests.client.harness import (
@@ -11,7 +12,6 @@ from tests.client.harness import (
     client,
     echo,
     errors,
-    rows,
     started,
 )
 
@@ -92,28 +92,24 @@ def test_files_agree_with_the_result(load, tmp_path):
     flags = ["--connections", 5, "--duration", 0.5, "--threads", 2]
     result, server = load(echo, *flags, *files)
 
-    table, line, slots = (rows(tmp_path / name) for name in names)
-    assert [int(row["connection"]) for row in table] == list(range(5))
-    assert sum(int(row["requests"]) for row in table) == result["requests"]["completed"]
-    assert sum(int(row["bytes_in"]) for row in table) == result["bytes"]["received"]
-    assert sum(int(row["bytes_out"]) for row in table) == server.bytes_in
-    assert all(row["error"] == "" and row["established"] == "1" for row in table)
+    table, line, slots = (pd.read_csv(tmp_path / name) for name in names)
+    assert table["connection"].tolist() == list(range(5))
+    assert table["requests"].sum() == result["requests"]["completed"]
+    assert table["bytes_in"].sum() == result["bytes"]["received"]
+    assert table["bytes_out"].sum() == server.bytes_in
+    assert table["error"].isna().all()
+    assert (table["established"] == 1).all()
 
-    assert [int(row["start_ms"]) for row in line] == [100 * i for i in range(len(line))]
-    assert sum(int(row["requests"]) for row in line) == result["requests"]["completed"]
-    assert sum(int(row["bytes"]) for row in line) == result["bytes"]["received"]
-    assert int(line[1]["active"]) == 5
+    assert line["start_ms"].tolist() == [100 * i for i in range(len(line))]
+    assert line["requests"].sum() == result["requests"]["completed"]
+    assert line["bytes"].sum() == result["bytes"]["received"]
+    assert line["active"][1] == 5
 
-    response = [row for row in slots if row["clock"] == "response"]
-    counts = [int(row["count"]) for row in response]
-    assert sum(counts) == result["response"]["n"]
-    seen_so_far = 0
-    for row, count in zip(response, counts, strict=True):
-        seen_so_far += count
-        if seen_so_far >= 0.99 * result["response"]["n"]:
-            p99 = result["response"]["p99_ns"]
-            assert int(row["lower_ns"]) <= p99 < int(row["upper_ns"])
-            break
+    response = slots[slots["clock"] == "response"]
+    n = result["response"]["n"]
+    assert response["count"].sum() == n
+    reached = response[response["count"].cumsum() >= 0.99 * n].iloc[0]
+    assert reached["lower_ns"] <= result["response"]["p99_ns"] < reached["upper_ns"]
 
 
 def test_requests_per_user_and_jain(client_program, server_program):

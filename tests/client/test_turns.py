@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import socket
-import statistics
 import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 
@@ -23,7 +22,6 @@ from tests.client.harness import (
     errors,
     in_turns,
     reserved_port,
-    rows,
     serving,
     started,
     turns,
@@ -61,7 +59,7 @@ def take_turns(client_program, server_program, tmp_path):
         server: Sequence[str] = ("epoll",),
         watch: bool = False,
         during: Callable | None = None,
-    ) -> tuple[dict, list[dict[str, str]]]:
+    ) -> tuple[dict, pd.DataFrame]:
         count = targets if isinstance(targets, int) else 0
         with servers(server_program, count, *server) as (processes, ports):
             watched = watching(processes) if watch else ()
@@ -73,7 +71,7 @@ def take_turns(client_program, server_program, tmp_path):
                     during(client, processes, path)
                 result = json.loads(client.communicate(timeout=60)[0])
         assert client.returncode == 0
-        return result, rows(path)
+        return result, pd.read_csv(path)
 
     return take
 
@@ -83,25 +81,26 @@ def wrote_rounds(path: Path) -> None:
     wait_for(lambda: path.exists() and path.read_text().count("\n") > 10)
 
 
-def of_target(slices: list[dict[str, str]], target: int) -> list[dict[str, str]]:
-    return [r for r in slices if r["target"] == str(target) and r["counted"] == "1"]
+def of_target(slices: pd.DataFrame, target: int) -> pd.DataFrame:
+    return slices[(slices["target"] == target) & (slices["counted"] == 1)]
 
 
-def total(slices: list[dict[str, str]], column: str) -> float:
-    return sum(float(row[column]) for row in slices)
-
-
-def by_target(result: dict, slices: list[dict[str, str]]) -> list[tuple[dict, list]]:
+def by_target(result: dict, slices: pd.DataFrame) -> list[tuple[dict, pd.DataFrame]]:
     """Return the targets, each with those of its slices that count."""
     return [(t, of_target(slices, i)) for i, t in enumerate(result["targets"])]
 
 
-def add_up(slices: list[dict[str, str]], target: dict) -> None:
+def clocks_s(slices: pd.DataFrame) -> float:
+    """Return the CPU time that servers took in slices, and between them."""
+    return slices[["server_cpu_ns", "rest_cpu_ns"]].sum().sum() / 1e9
+
+
+def add_up(slices: pd.DataFrame, target: dict) -> None:
     assert len(slices) == target["slices"]["counted"]
     window = target["window"]
-    assert total(slices, "requests") == window["requests"]
-    assert total(slices, "bytes") == window["bytes"]
-    assert total(slices, "seconds") == pytest.approx(window["seconds"])
+    assert slices["requests"].sum() == window["requests"]
+    assert slices["bytes"].sum() == window["bytes"]
+    assert slices["seconds"].sum() == pytest.approx(window["seconds"])
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
@@ -111,22 +110,19 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
     assert result["rounds"] >= 2
     assert result["warmup_rounds"] >= 1
     assert result["stop"] == "duration"
-    for number, target in enumerate(result["targets"]):
-        counted = of_target(slices, number)
+    for number, (target, counted) in enumerate(by_target(result, slices)):
         add_up(counted, target)
         assert len(counted) == result["rounds"]
         assert target["response"]["n"] == target["window"]["requests"] > 0
-        assert (
-            total(counted, "lead_in_requests") == target["slices"]["lead_in_requests"]
-        )
-        every = [row for row in slices if row["target"] == str(number)]
-        requests = total(every, "requests") + total(every, "lead_in_requests")
+        lead_in = counted["lead_in_requests"].sum()
+        assert lead_in == target["slices"]["lead_in_requests"]
+        every = slices[slices["target"] == number]
+        requests = every[["requests", "lead_in_requests"]].sum().sum()
         assert requests == target["requests"]["completed"]
         assert not errors(target)
         assert target["connections"]["surviving"] == 10
-        for row in counted:
-            assert float(row["seconds"]) >= SLICE_S - 0.001 - 1e-6
-            assert float(row["slice_seconds"]) >= SLICE_S
+        assert counted["seconds"].min() >= SLICE_S - 0.001 - 1e-6
+        assert counted["slice_seconds"].min() >= SLICE_S
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
@@ -136,13 +132,12 @@ def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
     flags = ["--connections", users, "--duration", 0.5, "--warmup", 0, *more]
     result, slices = take_turns(2, *flags, *engine, watch=True)
     for target, counted in by_target(result, slices):
-        for row in counted:
-            answers = int(row["lead_in_requests"]) + int(row["requests"])
-            enough = answers >= 8 * users
-            assert enough or float(row["slice_seconds"]) >= 25 * SLICE_S
-            assert answers >= 2 * users
-        waiting = target["response"]["mean_ns"] * total(counted, "requests")
-        assert waiting / 1e9 / total(counted, "seconds") >= 0.5 * users
+        answers = counted["lead_in_requests"] + counted["requests"]
+        longest = counted["slice_seconds"] >= 25 * SLICE_S
+        assert (longest | (answers >= 8 * users)).all()
+        assert answers.min() >= 2 * users
+        waiting_s = target["response"]["mean_ns"] / 1e9 * counted["requests"].sum()
+        assert waiting_s / counted["seconds"].sum() >= 0.5 * users
         assert target["connections"]["surviving"] == users
 
 
@@ -151,10 +146,9 @@ def test_a_slice_waits_for_answers_twenty_five_times_its_length_at_most(take_tur
     work = ["--workload", "work", "--delay", "fixed:400ms"]
     flags = ["--connections", 1, *work, "--duration", 0.5]
     _, slices = take_turns(1, *flags, server=slow)
-    assert slices
-    for row in slices:
-        assert int(row["lead_in_requests"]) + int(row["requests"]) == 2
-        assert 0.8 <= float(row["slice_seconds"]) < 25 * SLICE_S + 0.4
+    assert set(slices["lead_in_requests"] + slices["requests"]) == {2}
+    assert slices["slice_seconds"].min() >= 0.8
+    assert slices["slice_seconds"].max() < 25 * SLICE_S + 0.4
 
 
 @pytest.mark.serial  # the server never sleeps
@@ -177,12 +171,11 @@ def test_every_round_has_each_target_once(take_turns):
     orders = []
     for seed in (1, 1, 2):
         flags = ["--duration", 0.9, "--warmup", 0, "--seed", seed]
-        rounds = defaultdict(list)
-        for row in take_turns(3, *flags)[1]:
-            assert int(row["position"]) == len(rounds[row["round"]])
-            rounds[row["round"]].append(row["target"])
-        orders.append(list(map(tuple, rounds.values())))
-    assert all(sorted(order) == ["0", "1", "2"] for run in orders for order in run)
+        _, slices = take_turns(3, *flags)
+        rounds = slices.groupby("round")
+        assert (slices["position"] == rounds.cumcount()).all()
+        orders.append(rounds["target"].agg(tuple).tolist())
+    assert all(sorted(order) == [0, 1, 2] for run in orders for order in run)
     few = min(map(len, orders))
     assert few > 5
     assert orders[0][:few] == orders[1][:few]
@@ -204,12 +197,11 @@ def test_one_asks_while_the_others_rest(take_turns, engine):
         result, slices = take_turns([a.port, b.port], *flags)
     for server, target in zip((a, b), result["targets"], strict=True):
         assert asked.count(server.port) == target["requests"]["completed"] > 50
-    order = [(a, b)[int(row["target"])].port for row in slices]
-    assert changes(asked) == changes(order) > 10
+    assert changes(asked) == changes(slices["target"]) > 10
 
 
-def changes(ports: list[int]) -> int:
-    return sum(one != other for one, other in itertools.pairwise(ports))
+def changes(order: Iterable[int]) -> int:
+    return sum(one != other for one, other in itertools.pairwise(order))
 
 
 @pytest.mark.parametrize("lead_in", ["0", "5ms"])
@@ -219,13 +211,11 @@ def test_the_lead_in_is_counted_apart(take_turns, lead_in):
     lead_in_s = 0 if lead_in == "0" else 0.005
     assert result["lead_in_s"] == lead_in_s
     slices = of_target(slices, 0)
-    assert total(slices, "requests") > 0
-    for row in slices:
-        whole, counted = float(row["slice_seconds"]), float(row["seconds"])
-        assert whole - counted == pytest.approx(lead_in_s, abs=1e-6)
-    share = total(slices, "lead_in_requests") / (
-        total(slices, "lead_in_requests") + total(slices, "requests")
-    )
+    requests, apart = slices["requests"].sum(), slices["lead_in_requests"].sum()
+    assert requests > 0
+    left_out_s = slices["slice_seconds"] - slices["seconds"]
+    assert (left_out_s - lead_in_s).abs().max() <= 1e-6
+    share = apart / (apart + requests)
     assert 0.1 < share < 0.4 if lead_in_s else share == 0
 
 
@@ -251,19 +241,13 @@ def test_targets_may_have_other_numbers_of_users(take_turns, engine, more):
 def test_equal_servers_get_equal_figures(take_turns):
     flags = ["--connections", 20, "--duration", 4, "--warmup", 1]
     _, slices = take_turns(2, *flags, watch=True)
-    a, b = (of_target(slices, number) for number in (0, 1))
-
-    def rate(row: dict[str, str]) -> float:
-        return int(row["requests"]) / float(row["seconds"])
-
-    def cpu(row: dict[str, str]) -> float:
-        requests = int(row["requests"]) + int(row["lead_in_requests"])
-        return int(row["server_cpu_ns"]) / requests
-
-    assert len(a) > 30
-    for cost, within in ((rate, 0.2), (cpu, 0.1)):
-        pairs = [cost(x) / cost(y) for x, y in zip(a, b, strict=True)]
-        assert statistics.median(pairs) == pytest.approx(1, abs=within)
+    a, b = (of_target(slices, number).reset_index() for number in (0, 1))
+    assert len(a) == len(b) > 30
+    rate = [of["requests"] / of["seconds"] for of in (a, b)]
+    requests = [of["requests"] + of["lead_in_requests"] for of in (a, b)]
+    cpu = [of["server_cpu_ns"] / n for of, n in zip((a, b), requests, strict=True)]
+    assert (rate[0] / rate[1]).median() == pytest.approx(1, abs=0.2)
+    assert (cpu[0] / cpu[1]).median() == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("model", ["epoll", "thread", "prefork", "uring"])
@@ -279,11 +263,10 @@ def test_cpu_time_agrees_with_another_way_to_read_it(
         turns(client_program, ports, *flags, *watching(processes), "--slices", path)
         after = list(map(cpu_s, families))
     near = {"rel": 0.05, "abs": 0.02 * members + 0.02}
+    slices = pd.read_csv(path)
     for number in range(2):
-        slices = of_target(rows(path), number)
-        clocks = total(slices, "server_cpu_ns") + total(slices, "rest_cpu_ns")
-        used = after[number] - before[number]
-        assert clocks / 1e9 == pytest.approx(used, **near)
+        used_s = after[number] - before[number]
+        assert clocks_s(of_target(slices, number)) == pytest.approx(used_s, **near)
 
 
 def cpu_s(process: psutil.Process) -> float:
@@ -306,10 +289,9 @@ def test_children_that_ended_keep_their_time(take_turns):
     look = {"watch": True, "during": look_at_the_end}
     _, slices = take_turns(2, *flags, server=["fork"], **look)
     for number, time_s in enumerate(times):
-        every = [row for row in slices if row["target"] == str(number)]
-        clocks = total(every, "server_cpu_ns") + total(every, "rest_cpu_ns")
+        every = slices[slices["target"] == number]
         assert time_s.children_user + time_s.children_system > 0.05
-        assert clocks / 1e9 == pytest.approx(sum(time_s[:4]), rel=0.1, abs=0.05)
+        assert clocks_s(every) == pytest.approx(sum(time_s[:4]), rel=0.1, abs=0.05)
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
@@ -328,10 +310,10 @@ def test_a_target_that_dies_ends_its_own_slices(take_turns, engine, more):
     assert sum(errors(dead).values()) == 6
     ended = dead["slices"]["ended_early"]
     assert ended["reason"] == "gone"
-    last = [row for row in slices if row["target"] == "1"][-1]
-    assert ended["round"] - int(last["round"]) in (0, 1)
-    assert int(slices[-1]["round"]) > ended["round"] + 3
-    assert slices[-1]["target"] == "0"
+    rounds = slices.loc[slices["target"] == 1, "round"]
+    assert ended["round"] - rounds.iloc[-1] in (0, 1)
+    assert slices["round"].iloc[-1] > ended["round"] + 3
+    assert slices["target"].iloc[-1] == 0
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", 2]])
@@ -355,9 +337,9 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     assert ended["reason"] == "hung"
     assert set(errors(dead)) == {"timeout"}
     assert dead["connections"]["surviving"] == 0
-    slices = [row for row in slices if row["target"] == "1"]
-    assert int(slices[-1]["round"]) == ended["round"]
-    assert [row["ended"] for row in slices if row["ended"]] == ["hung"]
+    slices = slices[slices["target"] == 1]
+    assert slices["round"].iloc[-1] == ended["round"]
+    assert slices["ended"].dropna().tolist() == ["hung"]
     assert alive["slices"]["counted"] > 10
 
 
@@ -418,11 +400,10 @@ def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
         assert abs(target["window"]["arrivals"] - due) <= spread + len(slices)
         assert target["window"]["unanswered"] == 0
         assert target["response"]["n"] == target["window"]["arrivals"]
-        assert total(slices, "requests") == target["window"]["arrivals"]
+        assert slices["requests"].sum() == target["window"]["arrivals"]
         if arrivals == "paced":
-            for row in slices:
-                assert abs(int(row["requests"]) - rate * SLICE_S) <= 2
-    a, b = ([row["requests"] for row in of_target(every, number)] for number in (0, 1))
+            assert (slices["requests"] - rate * SLICE_S).abs().max() <= 2
+    a, b = (of_target(every, number)["requests"].tolist() for number in (0, 1))
     assert a == b
 
 
@@ -441,32 +422,27 @@ def test_a_slice_in_which_the_client_was_late_is_repeated(take_turns, more):
     flags = ["--connections", 8, "--rate", 4000, "--late", "2ms", *more]
     flags += ["--duration", 1.5, "--warmup", 0.1]
     result, slices = take_turns(2, *flags, during=stand_still)
-    late = [row for row in slices if row["late"] == "1"]
+    late = slices[slices["late"] == 1]
     assert result["repeated"] >= 3
     # on a busy machine the time for that ends, and whole rounds are set aside
     assert len(late) == result["repeated"] + 2 * result["late_rounds"]
-    assert all(row["counted"] == "0" for row in late)
-    for row in late:  # its target's turn comes again, in the same round
-        again = [r for r in slices if (r["round"], r["counted"]) == (row["round"], "1")]
-        if not again and result["late_rounds"] > 0:
+    assert (late["counted"] == 0).all()
+    for row in late.itertuples():  # its target's turn comes again, in the same round
+        again = slices[(slices["round"] == row.round) & (slices["counted"] == 1)]
+        if again.empty and result["late_rounds"] > 0:
             continue
-        assert sorted(r["target"] for r in again) == ["0", "1"]
-        (own,) = (r for r in again if r["target"] == row["target"])
-        assert int(own["position"]) > int(row["position"])
-    for number, target in enumerate(result["targets"]):
-        counted = of_target(slices, number)
+        assert sorted(again["target"]) == [0, 1]
+        (position,) = again.loc[again["target"] == row.target, "position"]
+        assert position > row.position
+    for number, (target, counted) in enumerate(by_target(result, slices)):
         add_up(counted, target)
         assert len(counted) == result["rounds"] > 0
-        assert target["slices"]["late"] == sum(
-            row["target"] == str(number) for row in late
-        )
+        assert target["slices"]["late"] == (late["target"] == number).sum()
         assert target["response"]["n"] == target["window"]["arrivals"]
-        for row in counted:
-            mean_ns = int(row["response_ns"]) / int(row["requests"])
-            most_ns = target["response"]["max_ns"] * 1.005
-            assert mean_ns < int(row["response_p99_ns"]) <= most_ns
-        waits = sum(int(row["response_ns"]) for row in counted)
-        mean_ns = waits / target["response"]["n"]
+        p99_ns = counted["response_p99_ns"]
+        assert (counted["response_ns"] / counted["requests"] < p99_ns).all()
+        assert p99_ns.max() <= target["response"]["max_ns"] * 1.005
+        mean_ns = counted["response_ns"].sum() / target["response"]["n"]
         assert target["response"]["mean_ns"] == pytest.approx(mean_ns, abs=1)
         assert target["fairness"]["longest_wait_ns"] == target["response"]["max_ns"]
 
@@ -489,7 +465,7 @@ def test_thinking_goes_on_only_in_slices(take_turns, engine):
     flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
     result, every = take_turns(2, *flags)
     for target, slices in by_target(result, every):
-        in_slices = total(slices, "requests") / (SLICE_S * len(slices))
+        in_slices = slices["requests"].sum() / (SLICE_S * len(slices))
         response_s = target["response"]["mean_ns"] / 1e9
         assert in_slices * (response_s + 0.030) == pytest.approx(20, rel=0.25)
         assert len(slices) > 20
@@ -528,14 +504,13 @@ def test_files_say_which_target(client_program, server_program, tmp_path):
         flags = ["--connections", 3, "--duration", 0.2]
         flags += ["--per-connection", files[0], "--histogram", files[1]]
         result = turns(client_program, ports, *flags)
-    users, slots = map(rows, files)
+    users, slots = map(pd.read_csv, files)
     for number, target in enumerate(result["targets"]):
-        users_of = [row for row in users if row["target"] == str(number)]
-        assert len(users_of) == 3
-        assert total(users_of, "requests") == target["requests"]["completed"]
-        clock = (str(number), "response")
-        response = [row for row in slots if (row["target"], row["clock"]) == clock]
-        assert total(response, "count") == target["response"]["n"]
+        requests = users.loc[users["target"] == number, "requests"]
+        assert len(requests) == 3
+        assert requests.sum() == target["requests"]["completed"]
+        response = slots[(slots["target"] == number) & (slots["clock"] == "response")]
+        assert response["count"].sum() == target["response"]["n"]
 
 
 @pytest.mark.parametrize("more", [[], ["--threads", "2"], ["--processes", "2"]])
@@ -554,7 +529,7 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
     assert result["stop"] == "interrupted"
     for target, counted in by_target(result, slices):
         assert target["stop"] == "interrupted"
-        assert total(counted, "requests") == target["window"]["requests"] > 0
+        assert counted["requests"].sum() == target["window"]["requests"] > 0
         assert len(counted) == target["slices"]["counted"]
 
 
@@ -584,8 +559,8 @@ def test_a_server_that_rests_uses_no_time(take_turns):
         slices = target["slices"]
         assert slices["server_cpu_s"] > 0
         assert slices["rest_cpu_s"] < 0.02 * slices["server_cpu_s"] + 0.005
-    for row in every:
-        assert int(row["probed"]) >= int(row["waiting"]) >= 0
+    assert (every["probed"] >= every["waiting"]).all()
+    assert every["waiting"].min() >= 0
 
 
 def fixed(begin_ns: int | None, *flags: object, order: int = 5) -> list[object]:
@@ -602,7 +577,7 @@ def test_the_order_at_fixed_moments_has_a_seed_of_its_own(take_turns):
     for order, seed in [(5, 1), (5, 2), (8, 1), (0, 1)]:
         flags = fixed(None, "--seed", seed, order=order)
         _, slices = take_turns(4, *flags, during=lambda client, *_: tell([client], 0.2))
-        orders.append({(r["round"], r["position"]): r["target"] for r in slices})
+        orders.append(slices.set_index(["round", "position"])["target"].to_dict())
     first, same, *others = orders
     both = first.keys() & same.keys()
     assert len(both) > 8
@@ -689,21 +664,18 @@ def test_clients_take_the_same_turns_at_fixed_moments(
 
         results = run(commands, came)
         spent_s = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in processes)
-    first, second, watch = map(rows, paths)
-    turns_of = [
-        {(r["round"], r["position"]): (r["target"], r["begin_ns"]) for r in slices}
-        for slices in (first, second, watch)
-    ]
-    for at, turn in turns_of[0].items():
-        number = 2 * int(at[0]) + int(at[1])
-        assert int(turn[1]) == number * 40_000_000
-        assert all(other.get(at, turn) == turn for other in turns_of)
-    assert max(int(row["round"]) for row in first) == 2 + 10 - 1
+    first, second, watch = map(pd.read_csv, paths)
+    number = 2 * first["round"] + first["position"]
+    assert (first["begin_ns"] == number * 40_000_000).all()
+    for other in (second, watch):
+        both = first.merge(other, on=["round", "position"])
+        assert (both["target_x"] == both["target_y"]).all()
+        assert (both["begin_ns_x"] == both["begin_ns_y"]).all()
+    assert first["round"].max() == 2 + 10 - 1
     assert results[0]["warmup_rounds"] <= 2 < results[0]["rounds"] <= 10
     assert not results[2]["targets"][0]["connections"]["attempted"]
-    seen_s = total(watch, "server_cpu_ns") + total(watch, "rest_cpu_ns")
     # psutil counts in ticks of 10 ms, user and system time of both servers
-    assert seen_s / 1e9 == pytest.approx(spent_s, rel=0.1, abs=0.05)
+    assert clocks_s(watch) == pytest.approx(spent_s, rel=0.1, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -732,8 +704,7 @@ def test_a_watch_that_is_interrupted_tells_whole_slices_only(
         assert len(sent_s) < 10, sent_s
         result, slices = take_turns(2, *flags, watch=True, during=interrupt)
     assert result["stop"] == "interrupted"
-    assert len(slices) == whole
-    assert all(float(row["slice_seconds"]) == pytest.approx(0.2) for row in slices)
+    assert slices["slice_seconds"].tolist() == pytest.approx([0.2] * whole)
 
 
 def test_a_client_that_comes_late_leaves_slices_out(take_turns):
@@ -741,8 +712,8 @@ def test_a_client_that_comes_late_leaves_slices_out(take_turns):
         tell([client], -0.3)
 
     result, slices = take_turns(2, *fixed(None), during=tell_late)
-    assert int(slices[0]["begin_ns"]) >= 280_000_000
-    assert int(slices[-1]["round"]) == 11
+    assert slices["begin_ns"].iloc[0] >= 280_000_000
+    assert slices["round"].iloc[-1] == 11
     assert result["stop"] == "duration"
 
 
@@ -750,27 +721,24 @@ def test_a_watch_that_comes_much_too_late_ends_at_once(take_turns):
     """A moment just after boot: the look before it would have been before boot."""
     flags = ["--begin-at", 1, "--slice", "30ms", "--pause", "10ms", "--only-watch"]
     result, slices = take_turns(2, *flags, "--duration", 0.6, watch=True)
-    assert (result["stop"], result["rounds"], slices) == ("duration", 0, [])
+    assert (result["stop"], result["rounds"], len(slices)) == ("duration", 0, 0)
 
 
 def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
     """Nothing is repeated, as others take the same turns; none may be left."""
     flags = ["--rate", 2000, "--late", "0.001ms"]
     result, every = take_turns(2, *fixed(time.monotonic_ns() + 300_000_000, *flags))
-    slices = [row for row in every if int(row["round"]) >= 2]  # the warm-up's
-    late = {
-        row["round"]
-        for row in slices
-        if int(row["lag_p99_ns"]) > max(1000, int(row["response_p99_ns"]) // 10)
-    }
+    slices = every[every["round"] >= 2]  # the warm-up's
+    most_ns = (slices["response_p99_ns"] // 10).clip(lower=1000)
+    late = slices.loc[slices["lag_p99_ns"] > most_ns, "round"].unique()
+    set_aside = slices["round"].isin(late)
     assert len(late) == result["late_rounds"] > 0
     assert result["repeated"] == 0
-    assert all((row["late"] == "1") == (row["round"] in late) for row in slices)
-    for number, target in enumerate(result["targets"]):
-        set_aside = [row for row in slices if row["round"] in late]
-        own = [row for row in set_aside if row["target"] == str(number)]
-        assert target["slices"]["late"] == len(own) > 0  # one that it missed has no row
-        counted = of_target(slices, number)
+    assert ((slices["late"] == 1) == set_aside).all()
+    for number, (target, counted) in enumerate(by_target(result, slices)):
+        # one that it missed has no row
+        own = set_aside & (slices["target"] == number)
+        assert target["slices"]["late"] == own.sum() > 0
         add_up(counted, target)
         assert target["response"]["n"] == target["window"]["arrivals"]
 
@@ -780,9 +748,7 @@ def test_a_late_round_is_left_out_of_a_target_that_missed_the_next(take_turns):
     flags = ["--rate", 4000, "--late", "0.001ms", "--duration", 1.5]
     words = fixed(time.monotonic_ns() + 300_000_000, *flags)
     result, slices = take_turns(2, *words, during=stand_still)
-    rounds = defaultdict(list)
-    for row in slices:
-        rounds[row["round"]].append(row["late"])
-    assert ["1"] in rounds.values()  # one slice, as the other was missed
+    rounds = slices.groupby("round")["late"].agg(list)
+    assert [1] in rounds.tolist()  # one slice, as the other was missed
     for target, counted in by_target(result, slices):
         add_up(counted, target)
