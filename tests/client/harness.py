@@ -78,17 +78,14 @@ def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]
             process.terminate()
 
 
-def client(
-    program: Path, port: int, *flags: object, status: int = 0, **options: object
-) -> dict:
-    done = subprocess.run(
-        [program, f"127.0.0.1:{port}", *map(str, flags)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        **options,
-    )
-    assert done.returncode == status, done.stderr
+def client(program: Path, port: int, *flags: object, **options: object) -> dict:
+    return result_of([program, f"127.0.0.1:{port}", *map(str, flags)], **options)
+
+
+def result_of(words: list[object], *, timeout: float = 30, **options: object) -> dict:
+    options |= {"capture_output": True, "text": True, "timeout": timeout}
+    done = subprocess.run(words, **options)
+    assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
@@ -104,10 +101,7 @@ def in_turns(program: Path, ports: list[int], *flags: object) -> list[object]:
 
 
 def turns(program: Path, ports: list[int], *flags: object) -> dict:
-    words = in_turns(program, ports, *flags)
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return result_of(in_turns(program, ports, *flags), timeout=60)
 
 
 def errors(result: dict) -> dict[str, int]:

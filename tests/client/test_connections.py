@@ -47,11 +47,10 @@ def test_threads_and_processes_share_the_work(load, kind):
 
 
 def test_processes_are_waited_for_wherever_they_were_ignored(client_program):
+    flags = ["--connections", 4, "--requests", 5, "--processes", 2]
     with serving(echo) as server:
-        words = [client_program, f"127.0.0.1:{server.port}", "--connections", "4"]
-        flags = ["--requests", "5", "--processes", "2"]
-        out = subprocess.check_output([*words, *flags], preexec_fn=ignore_children)
-    assert json.loads(out)["requests"]["completed"] == 20
+        result = client(client_program, server.port, *flags, preexec_fn=ignore_children)
+    assert result["requests"]["completed"] == 20
 
 
 def test_sources(load, engine):

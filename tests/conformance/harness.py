@@ -43,7 +43,7 @@ TSAN = BUILD.name == "tsan"
 UNTHREADED = ("processes",)
 #: a signal that comes while TSan follows a switch of stacks it may hold back for good:
 #: where the only thread runs coroutines, nobody would hear of a stop
-DEAF = ("coroutine",)
+DEAF = ("coroutine", "lessons/coroutine")
 #: what the names of ``build/lessons`` begin with
 LESSON = "lessons/"
 ACCEPTED_IN_KERNEL = ("uring", "uring-workers", "uring-handover")
@@ -90,12 +90,8 @@ def models(*, lessons: bool = False, **wanted) -> list[dict]:
         for row in rows
         if row["available"]
         and all(row[k] == v for k, v in wanted.items())
-        and not (TSAN and (row["family"] in UNTHREADED or bare_name(row) in DEAF))
+        and not (TSAN and (row["family"] in UNTHREADED or row["name"] in DEAF))
     ]
-
-
-def bare_name(row: dict) -> str:
-    return row["name"].removeprefix(LESSON)
 
 
 def names(*, lessons: bool = False, **wanted) -> list[str]:
@@ -178,15 +174,8 @@ class Server:
 
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
-        pids, todo = [], [self.process.pid]
-        while todo:
-            pid = todo.pop()
-            pids.append(pid)
-            with contextlib.suppress(OSError):
-                for task in Path(f"/proc/{pid}/task").iterdir():
-                    children = (task / "children").read_text()
-                    todo += map(int, children.split())
-        return pids
+        server = psutil.Process(self.process.pid)
+        return [server.pid, *(child.pid for child in server.children(recursive=True))]
 
     def tasks(self) -> int:
         return self._total(lambda proc: len(os.listdir(proc / "task")))
@@ -265,8 +254,7 @@ def skip_without_memory_for_rings(errors: TextIO) -> None:
 
 def cpu_seconds(server: Server) -> float:
     """CPU time of the server's own process, all threads, to 10 ms."""
-    stat = Path(f"/proc/{server.process.pid}/stat").read_text().split()
-    return sum(map(int, stat[13:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(psutil.Process(server.process.pid).cpu_times()[:2])
 
 
 def counted(stats: dict, **wanted: object) -> bool:
@@ -342,35 +330,25 @@ def nobody_may_run(program: Path) -> bool:
 def limit_tasks(count: int) -> Callable[[], None]:
     """For ``preexec``: room for so many more processes and threads of one user.
 
-    RLIMIT_NPROC bounds all that a user runs, on the whole machine. Root is exempt
-    from it, so root becomes a user that runs nothing.
+    RLIMIT_NPROC bounds all that a user runs, on the whole machine; root becomes one
+    that runs nothing.
     """
     root = os.geteuid() == 0
     most = count + tasks_of(NOBODY if root else os.getuid())
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
+    return limit_a_user(resource.RLIMIT_NPROC, most)
+
+
+def limit_a_user(kind: int, most: int) -> Callable[[], None]:
+    """For ``preexec``: a limit that does not bind root, so root becomes a user."""
 
     def apply() -> None:
-        resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
-        become_nobody()
+        resource.setrlimit(kind, (most, most))
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
 
     return apply
-
-
-def limit_locked_memory(size: int) -> Callable[[], None]:
-    """For ``preexec``: room for so many locked bytes, from which root is exempt."""
-
-    def apply() -> None:
-        resource.setrlimit(resource.RLIMIT_MEMLOCK, (size, size))
-        become_nobody()
-
-    return apply
-
-
-def become_nobody() -> None:
-    """Give up being root, if that is what we are."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)

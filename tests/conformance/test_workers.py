@@ -10,8 +10,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import psutil
 import pytest
 from conftest import is_running
 
@@ -122,7 +122,7 @@ def copies(model: str, preexec: Callable[[], None] | None = None) -> Iterator[Se
 @pytest.mark.parametrize("model", one_a_family(names()))
 def test_a_copy_that_is_killed_is_told_and_the_other_serves(model):
     with copies(model) as server:
-        killed, _ = direct_children(server)
+        killed, _ = (copy.pid for copy in psutil.Process(server.process.pid).children())
         os.kill(killed, signal.SIGKILL)
         assert eventually(lambda: killed not in server.tree())
         # a ring's poll may hold the dead one's listening socket for some ms more
@@ -136,11 +136,6 @@ def test_a_copy_that_is_killed_is_told_and_the_other_serves(model):
     assert json.loads(out)["workers_lost"] == lost
     # a sanitizer's copy among other work may end too late, and its parent cuts it
     assert lost == 1 or SANITIZED
-
-
-def direct_children(server: Server) -> list[int]:
-    path = f"/proc/{server.process.pid}/task/{server.process.pid}/children"
-    return list(map(int, Path(path).read_text().split()))
 
 
 @unsanitized
