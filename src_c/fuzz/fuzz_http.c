@@ -24,7 +24,7 @@ static void mask_dates(char *text)
 static void hear(struct talk *talk, struct span client, struct span redis,
                  size_t piece)
 {
-    talk_begin(talk, http);
+    talk_begin(talk, http, NULL);
     talk->reply = redis.length ? redis.bytes : NULL;
     talk->reply_bytes = redis.length;
     talk->reply_piece = piece;

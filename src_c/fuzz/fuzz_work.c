@@ -12,7 +12,7 @@ static void hear(struct talk *talk, const char *bytes, size_t n, size_t piece)
     struct workload_options options = {.buckets = 8};
     const struct workload *work = workload_find("work");
     assert(!work->setup(&options));
-    talk_begin(talk, work);
+    talk_begin(talk, work, NULL);
     talk_hear_pieces(talk, bytes, n, piece);
     talk_hear(talk, NULL, 0);
     work->teardown();

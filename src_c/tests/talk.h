@@ -22,7 +22,7 @@ struct talk {
     const struct workload *workload;
     void *session;
     char *in, *out; /* not used yet; all answers so far */
-    size_t in_bytes, out_bytes, requests, sleeps, asks;
+    size_t in_bytes, out_bytes, requests, sleeps;
     uint64_t wake_ns;                /* of the last sleep */
     const char *reply;               /* what upstream says, or NULL: nothing */
     size_t reply_bytes, reply_piece; /* in pieces of so many bytes; 0: whole */
@@ -30,9 +30,13 @@ struct talk {
     bool ended, closed, hung_up;
 };
 
-static inline void talk_begin(struct talk *talk, const struct workload *what)
+/* `reply` is text, or NULL. */
+static inline void talk_begin(struct talk *talk, const struct workload *what,
+                              const char *reply)
 {
-    *talk = (struct talk){.workload = what};
+    *talk = (struct talk){.workload = what,
+                          .reply = reply,
+                          .reply_bytes = reply ? strlen(reply) : 0};
     talk->session = calloc(1, what->session_bytes + 1);
     talk->out = calloc(1, 1);
 }
@@ -79,7 +83,6 @@ static inline enum want talk_ask(struct talk *talk, const struct step *asked)
                    : sizeof talk->last_ask - 1;
     memcpy(talk->last_ask, asked->ask, n);
     talk->last_ask[n] = '\0';
-    talk->asks++;
     size_t piece = talk->reply_piece ? talk->reply_piece : talk->reply_bytes;
     for (size_t came = 0; talk->reply && came < talk->reply_bytes;) {
         came =
@@ -116,6 +119,11 @@ static inline void talk_hear(struct talk *talk, const char *bytes, size_t n)
         assert(want != WANT_ASK || step.ask_bytes > 0);
     }
     talk->closed = want == WANT_CLOSE || talk->ended;
+}
+
+static inline void talk_hear_text(struct talk *talk, const char *text)
+{
+    talk_hear(talk, text, strlen(text));
 }
 
 /* All of it in pieces of so many bytes; 0: in one. */

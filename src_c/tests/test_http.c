@@ -256,9 +256,7 @@ static const char *redis_says;
 static char *answers(const char *text, size_t piece, bool *closed)
 {
     struct talk talk;
-    talk_begin(&talk, http);
-    talk.reply = redis_says;
-    talk.reply_bytes = redis_says ? strlen(redis_says) : 0;
+    talk_begin(&talk, http, redis_says);
     talk.reply_piece = piece;
     talk_hear_pieces(&talk, text, strlen(text), piece);
     *closed = talk.closed;
@@ -287,7 +285,13 @@ static void check(const char *text, const char *want, bool closes)
 #define HTML "text/html; charset=utf-8"
 #define PLAIN(status, length) "HTTP/1.1 " status \
     "\r\nContent-Type: text/plain\r\nContent-Length: " length "\r\n"
-#define NOT_FOUND PLAIN("404 Not Found", "14") "\r\n404 Not Found\n"
+#define ERROR(status, length, headers) PLAIN(status, length) headers "\r\n" \
+    status "\n"
+#define NOT_FOUND ERROR("404 Not Found", "14", "")
+#define BAD_REQUEST ERROR("400 Bad Request", "16", "")
+#define WRONG_METHOD \
+    ERROR("405 Method Not Allowed", "23", "Allow: GET, HEAD\r\n")
+#define WRONG_TYPE ERROR("415 Unsupported Media Type", "27", "")
 #define REQUEST(method, path) method " " path " HTTP/1.1\r\n" HOST
 #define PAGE OK(HTML, "6") "\r\n<html>"
 
@@ -330,10 +334,8 @@ static void nothing_outside_of_the_root_is_served(void)
         snprintf(text, sizeof text, REQUEST("GET", "%s") "\r\n", paths[i]);
         check(text, NOT_FOUND, false);
     }
-    check(REQUEST("GET", "/%2") "\r\n",
-          PLAIN("400 Bad Request", "16") "\r\n400 Bad Request\n", false);
-    check(REQUEST("GET", "/%00") "\r\n",
-          PLAIN("400 Bad Request", "16") "\r\n400 Bad Request\n", false);
+    check(REQUEST("GET", "/%2") "\r\n", BAD_REQUEST, false);
+    check(REQUEST("GET", "/%00") "\r\n", BAD_REQUEST, false);
 }
 
 static void requests_follow_each_other(void)
@@ -353,21 +355,15 @@ static void requests_follow_each_other(void)
 static void errors_are_told(void)
 {
     check(REQUEST("PUT", "/") "Content-Length: 3\r\n\r\nabc"
-          REQUEST("GET", "/") "\r\n",
-          PLAIN("405 Method Not Allowed", "23") "Allow: GET, HEAD\r\n\r\n"
-          "405 Method Not Allowed\n" PAGE, false);
-    check(REQUEST("POST", "/") "Content-Length: 0\r\n\r\n",
-          PLAIN("405 Method Not Allowed", "23") "Allow: GET, HEAD\r\n\r\n"
-          "405 Method Not Allowed\n", false);
-    check(REQUEST("BREW", "/") "\r\n",
-          PLAIN("501 Not Implemented", "20") "\r\n501 Not Implemented\n",
+          REQUEST("GET", "/") "\r\n", WRONG_METHOD PAGE, false);
+    check(REQUEST("POST", "/") "Content-Length: 0\r\n\r\n", WRONG_METHOD,
+          false);
+    check(REQUEST("BREW", "/") "\r\n", ERROR("501 Not Implemented", "20", ""),
           false);
     check(REQUEST("GET", "/") "X: a\r\n b\r\n\r\n",
-          PLAIN("400 Bad Request", "16")
-          "Connection: close\r\n\r\n400 Bad Request\n", true);
+          ERROR("400 Bad Request", "16", "Connection: close\r\n"), true);
     check(REQUEST("GET", "/") "Content-Length: 99999\r\n\r\n",
-          PLAIN("413 Content Too Large", "22")
-          "Connection: close\r\n\r\n413 Content Too Large\n", true);
+          ERROR("413 Content Too Large", "22", "Connection: close\r\n"), true);
 }
 
 static void the_guestbook_asks_redis(void)
@@ -387,8 +383,7 @@ static void the_guestbook_asks_redis(void)
           REQUEST("GET", "/") "\r\n", want, false);
 }
 
-#define SORRY PLAIN("503 Service Unavailable", "24") "Retry-After: 1\r\n\r\n" \
-    "503 Service Unavailable\n"
+#define SORRY ERROR("503 Service Unavailable", "24", "Retry-After: 1\r\n")
 
 static void no_answer_from_redis_is_503(void)
 {
@@ -419,17 +414,14 @@ static void remarks_are_taken(void)
           "application/x-www-form-urlencoded; charset=x\r\n\r\nremark=hi",
           SEE_OTHER, false);
     check(POST "Content-Length: 4\r\n\r\na=hi" REQUEST("GET", "/") "\r\n",
-          PLAIN("400 Bad Request", "16") "\r\n400 Bad Request\n" PAGE, false);
+          BAD_REQUEST PAGE, false);
     check(POST "Content-Length: 2\r\nContent-Type: text/json\r\n\r\n{}",
-          PLAIN("415 Unsupported Media Type", "27")
-          "\r\n415 Unsupported Media Type\n", false);
+          WRONG_TYPE, false);
     check(POST "\r\n" REQUEST("GET", "/") "\r\n",
-          PLAIN("411 Length Required", "20")
-          "\r\n411 Length Required\n" PAGE, false);
+          ERROR("411 Length Required", "20", "") PAGE, false);
     struct talk talk;
-    talk_begin(&talk, http);
-    const char *text = POST "Content-Length: 10\r\n\r\nremark=%0a";
-    talk_hear(&talk, text, strlen(text));
+    talk_begin(&talk, http, NULL);
+    talk_hear_text(&talk, POST "Content-Length: 10\r\n\r\nremark=%0a");
     assert(strstr(talk.last_ask, "LPUSH\r\n$17\r\nguestbook:remarks\r\n"
                                  "$1\r\n\n\r\n"));
     talk_end(&talk);
@@ -452,9 +444,7 @@ static void media_types_have_no_case(void)
         char text[300];
         snprintf(text, sizeof text, POST "Content-Length: 9\r\n"
                  "Content-Type: %s\r\n\r\nremark=hi", cases[i].type);
-        check(text, cases[i].is_form ? SEE_OTHER
-                    : PLAIN("415 Unsupported Media Type", "27")
-                      "\r\n415 Unsupported Media Type\n", false);
+        check(text, cases[i].is_form ? SEE_OTHER : WRONG_TYPE, false);
     }
 }
 
@@ -470,10 +460,8 @@ static void a_head_counts_nobody(void)
     };
     for (size_t i = 0; i < 2; i++) {
         struct talk talk;
-        talk_begin(&talk, http);
-        talk.reply = cases[i].reply;
-        talk.reply_bytes = strlen(talk.reply);
-        talk_hear(&talk, cases[i].text, strlen(cases[i].text));
+        talk_begin(&talk, http, cases[i].reply);
+        talk_hear_text(&talk, cases[i].text);
         assert(!strstr(talk.last_ask, "INCR") == !cases[i].counts);
         assert(strstr(talk.out, "HTTP/1.1 200 OK\r\n"));
         assert(strstr(talk.out, "Content-Length: 20\r\n"));
@@ -492,26 +480,21 @@ static void paths_of_the_absolute_form_are_found(void)
 static void nonsense_from_redis_ends_that_connection(void)
 {
     struct talk talk;
-    talk_begin(&talk, http);
-    talk.reply = "HTTP/1.1 400\r\n";
-    talk.reply_bytes = strlen(talk.reply);
-    talk_hear(&talk, REQUEST("GET", "/guestbook") "\r\n",
-              strlen(REQUEST("GET", "/guestbook") "\r\n"));
+    talk_begin(&talk, http, "HTTP/1.1 400\r\n");
+    talk_hear_text(&talk, REQUEST("GET", "/guestbook") "\r\n");
     assert(talk.hung_up && strncmp(talk.out, "HTTP/1.1 503", 12) == 0);
     talk_end(&talk);
 }
 
 static void a_client_that_waits_is_told_to_go_on(void)
 {
-    const char *head = POST "Content-Length: 9\r\nExpect: 100-continue\r\n\r\n";
     struct talk talk;
-    talk_begin(&talk, http);
-    talk.reply = ":1\r\n+OK\r\n";
-    talk.reply_bytes = strlen(talk.reply);
-    talk_hear(&talk, head, strlen(head));
+    talk_begin(&talk, http, ":1\r\n+OK\r\n");
+    talk_hear_text(&talk, POST "Content-Length: 9\r\n"
+                   "Expect: 100-continue\r\n\r\n");
     assert(strcmp(talk.out, "HTTP/1.1 100 Continue\r\n\r\n") == 0);
-    talk_hear(&talk, "remark=", 7);
-    talk_hear(&talk, "hi", 2);
+    talk_hear_text(&talk, "remark=");
+    talk_hear_text(&talk, "hi");
     assert(strstr(talk.out, "\r\n\r\nHTTP/1.1 303 See Other\r\n"));
     assert(talk.requests == 1 && !talk.closed);
     talk_end(&talk);
@@ -522,22 +505,20 @@ static void a_client_that_waits_is_told_to_go_on(void)
           "Location: /guestbook\r\nConnection: close\r\n\r\n", true);
     /* refused before the body: nobody knows whether it will come */
     check(REQUEST("PUT", "/") "Content-Length: 9\r\nExpect: 100-continue\r\n"
-          "\r\n", PLAIN("405 Method Not Allowed", "23")
-          "Allow: GET, HEAD\r\nConnection: close\r\n\r\n"
-          "405 Method Not Allowed\n", true);
+          "\r\n", ERROR("405 Method Not Allowed", "23",
+          "Allow: GET, HEAD\r\nConnection: close\r\n"), true);
 }
 
 static void the_end_ends_it(void)
 {
     struct talk talk;
-    talk_begin(&talk, http);
-    talk_hear(&talk, REQUEST("GET", "/"), strlen(REQUEST("GET", "/")));
+    talk_begin(&talk, http, NULL);
+    talk_hear_text(&talk, REQUEST("GET", "/"));
     talk_hear(&talk, "", 0);
     assert(talk.closed && talk.out_bytes == 0);
     talk_end(&talk);
-    talk_begin(&talk, http);
-    talk_hear(&talk, POST "Content-Length: 9\r\n\r\nrem",
-              strlen(POST "Content-Length: 9\r\n\r\nrem"));
+    talk_begin(&talk, http, NULL);
+    talk_hear_text(&talk, POST "Content-Length: 9\r\n\r\nrem");
     talk_hear(&talk, "", 0);
     assert(talk.closed && talk.out_bytes == 0);
     talk_end(&talk);

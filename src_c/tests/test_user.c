@@ -33,25 +33,28 @@ static enum ask_verdict feed(const struct asks *asks, struct ask *ask,
     return verdict;
 }
 
+/* Makes a request, copies what must be echoed; returns how many bytes. */
+static size_t ask_echo(const struct asks *asks, struct ask *ask, uint64_t i,
+                       char *copy)
+{
+    ask_make(asks, ask, i % 7, i, false, &rng);
+    memcpy(copy, ask->out, ask->out_bytes);
+    return ask->out_bytes;
+}
+
 static void echoes_are_compared_byte_by_byte(void)
 {
     struct asks asks = asks_of(ASK_ECHO);
     struct ask ask;
     char copy[301];
     for (uint64_t i = 0; i < 600; i++) {
-        ask_make(&asks, &ask, i % 7, i, false, &rng);
-        size_t n = ask.out_bytes;
+        size_t n = ask_echo(&asks, &ask, i, copy);
         assert(n >= 1 && n <= 300);
-        memcpy(copy, ask.out, n);
         assert(feed(&asks, &ask, copy, n, 1 + i % 5) == ASK_DONE);
-        ask_make(&asks, &ask, i % 7, i, false, &rng);
-        n = ask.out_bytes;
-        memcpy(copy, ask.out, n);
+        n = ask_echo(&asks, &ask, i, copy);
         copy[i % n] ^= 1; /* one bit anywhere is noticed */
         assert(feed(&asks, &ask, copy, n, 1 + i % 5) == ASK_MISMATCH);
-        ask_make(&asks, &ask, i % 7, i, false, &rng);
-        n = ask.out_bytes;
-        memcpy(copy, ask.out, n);
+        n = ask_echo(&asks, &ask, i, copy);
         copy[n] = 0; /* so is a byte too many */
         assert(ask_take(&asks, &ask, copy, n + 1) == ASK_MISMATCH);
     }

@@ -20,7 +20,7 @@ static void check(const char *text, const char *want, bool closes)
     for (size_t piece = 0; piece < 20; piece++) {
         set_up(false);
         struct talk talk;
-        talk_begin(&talk, work);
+        talk_begin(&talk, work, NULL);
         talk_hear_pieces(&talk, text, strlen(text), piece);
         assert(strcmp(talk.out, want) == 0);
         assert(talk.closed == closes);
@@ -61,8 +61,8 @@ static void a_line_without_end_is_told_at_the_end(void)
 {
     struct talk talk;
     set_up(false);
-    talk_begin(&talk, work);
-    talk_hear(&talk, "1 1\n2 1", 7);
+    talk_begin(&talk, work, NULL);
+    talk_hear_text(&talk, "1 1\n2 1");
     talk_hear(&talk, "", 0);
     assert(talk.closed);
     assert(strcmp(talk.out, "1\nERR the line has no end\n") == 0);
@@ -74,9 +74,9 @@ static void a_sleep_ends_when_it_was_asked_to(void)
 {
     struct talk talk;
     set_up(false);
-    talk_begin(&talk, work);
+    talk_begin(&talk, work, NULL);
     uint64_t before = clock_now_ns();
-    talk_hear(&talk, "2000000 1\n0 1\n", 14);
+    talk_hear_text(&talk, "2000000 1\n0 1\n");
     uint64_t after = clock_now_ns();
     assert(talk.sleeps == 1 && talk.requests == 2);
     assert(talk.wake_ns >= before + 2 * NS_PER_S);
@@ -96,9 +96,9 @@ static void spinning_burns_what_was_asked_for(void)
 {
     struct talk talk;
     set_up(true);
-    talk_begin(&talk, work);
+    talk_begin(&talk, work, NULL);
     double before = cpu_s();
-    talk_hear(&talk, "30000 1\n30000 1\n", 16);
+    talk_hear_text(&talk, "30000 1\n30000 1\n");
     double burnt = cpu_s() - before;
     assert(burnt >= 0.06 && burnt < 0.3);
     assert(talk.sleeps == 0 && strcmp(talk.out, "30000\n60000\n") == 0);
@@ -113,7 +113,7 @@ static void many_lines_at_once(void)
     char *text = malloc(LINES * 4 + 1);
     struct talk talk;
     set_up(false);
-    talk_begin(&talk, work);
+    talk_begin(&talk, work, NULL);
     for (int i = 0; i < LINES; i++)
         memcpy(text + i * 4, "0 2\n", 4);
     talk_hear(&talk, text, LINES * 4);
@@ -127,9 +127,9 @@ static void *add_many(void *unused)
 {
     struct talk talk;
     (void)unused;
-    talk_begin(&talk, work);
+    talk_begin(&talk, work, NULL);
     for (int i = 0; i < 2000; i++)
-        talk_hear(&talk, "1 2\n", 4);
+        talk_hear_text(&talk, "1 2\n");
     talk_end(&talk);
     return NULL;
 }
@@ -149,8 +149,8 @@ static void buckets_are_shared_by_threads_and_processes(void)
         _exit(0);
     int status;
     assert(waitpid(child, &status, 0) == child && status == 0);
-    talk_begin(&talk, work);
-    talk_hear(&talk, "0 2\n", 4);
+    talk_begin(&talk, work, NULL);
+    talk_hear_text(&talk, "0 2\n");
     assert(strcmp(talk.out, "8000\n") == 0);
     talk_end(&talk);
     work->teardown();
