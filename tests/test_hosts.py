@@ -541,20 +541,17 @@ class Fake:
 
     def __init__(self, name: str, lost: str = "") -> None:
         self.name, self.lost_when, self.stopped = name, lost, False
-
-    def lose(self, when: str) -> None:
-        if self.lost_when == when:
-            raise HostLost(f"host {self.name}: gone")
+        self.lost = f"host {name}: gone"
 
     def revive(self) -> None:
         """Do nothing: it was never asked."""
 
-    def starting(self, argv, *, cores, files) -> Self:
-        self.lose("before")
-        return self
+    def starting(self, argv, *, cores, files) -> Self | carrier.Pending:
+        return carrier.Pending(self, None) if self.lost_when == "before" else self
 
     def result(self) -> int:
-        self.lose("asked")
+        if self.lost_when == "asked":
+            raise HostLost(self.lost)
         return 7
 
     def stop(self, handle: int, *, grace_s: float) -> Ended:
@@ -578,7 +575,7 @@ def test_windows_that_lie_apart_by_more_than_clocks_may_fail_a_trial(
 ):
     clients = group.HostGroup([Fake("h2"), Fake("h3")])
     bounds = {"h2": 100_000, "h3": 150_000}
-    clients._offsets = {n: clock.Offset(0, bound) for n, bound in bounds.items()}
+    clients.offsets = {n: clock.Offset(0, bound) for n, bound in bounds.items()}
     late = [late_ns if edge == side else 0 for edge in (0, 1)]
     windows = {"h2": (0, 10**9), "h3": (late[0], 10**9 + late[1])}
     if told:

@@ -447,23 +447,24 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     """Let a program begin on all hosts at once; return their ms apart, and all s."""
     began_s = time.monotonic()
     words = [[sys.executable, "-S", "-E", "-c", WAITING]] * len(hosts)
-    programs = remote_programs.start_all(hosts, words, cores=(), files=())
+    together = remote_programs.RemotePrograms()
+    together.start_all(hosts, words, cores=(), files=())
 
     def lines() -> list[dict]:
-        calls = [replace(program.ask(20.0), patience_s=30) for program in programs]
+        asked = [program.ask(20.0) for program in together.programs]
+        calls = [replace(call, patience_s=30) for call in asked]
         return [call.result() for call in calls]
 
     events = {line["event"] for line in lines()}
     assert events == {remote_programs.EVENT}
-    begins_s, offsets = remote_programs.schedule(programs)
+    begins_s = together.schedule()
     reports = lines()
     took_s = time.monotonic() - began_s
     at_s = [
-        (report["at"] - offsets[host.name].ns) / 1e9
+        (report["at"] - together.offsets[host.name].ns) / 1e9
         for host, report in zip(hosts, reports, strict=True)
     ]
-    for program in programs:
-        program.host.stop(program.handle, grace_s=1.0)
+    together.end_all(grace_s=1.0, wait_s=0)
     assert min(at_s) >= begins_s - 1e-3
     return 1e3 * (max(at_s) - min(at_s)), took_s
 

@@ -222,14 +222,14 @@ class RemoteHost:
         return self.engine.roster.hosts[self.name]
 
     def call(self, method: Callable, *arguments: Any, **options: Any) -> Pending:
-        """Begin to call a method of `Agent`; the result is asked for later."""
-        if self.lost:
-            raise HostLost(self.lost)
-        try:
-            future = self._agent.do(method.__name__, *arguments, **options)
-            return Pending(self, future)
-        except (OSError, RuntimeError) as error:
-            raise self.gone(error) from error
+        """Begin to call a method of `Agent`; its result, or HostLost, comes later."""
+        future = None
+        if not self.lost:
+            try:
+                future = self._agent.do(method.__name__, *arguments, **options)
+            except (OSError, RuntimeError) as error:
+                self.gone(error)
+        return Pending(self, future)
 
     def gone(self, error: Exception) -> HostLost:
         """Note that the host is lost; return what to raise."""
@@ -354,7 +354,7 @@ class Server(RemoteHost):
 
 @dataclasses.dataclass
 class Pending:
-    """A call that is under way."""
+    """A call that is under way; without a future the host was lost before."""
 
     host: RemoteHost
     future: Any
@@ -362,6 +362,8 @@ class Pending:
 
     def result(self) -> Any:
         """Return what the agent returned, or raise what it raised."""
+        if self.future is None:
+            raise HostLost(self.host.lost)
         try:
             return self.future.result(timeout=self.patience_s)
         except ProgramError:

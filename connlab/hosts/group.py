@@ -27,16 +27,7 @@ from connlab.drive import turns
 from connlab.drive.host import Ended, ProgramError, Reading
 from connlab.hosts.carrier import RemoteHost, Server
 from connlab.hosts.clock import Offset
-from connlab.hosts.remote_programs import (
-    TOLERANCE_NS,
-    RemoteProgram,
-    ask_all,
-    check_clocks,
-    end_all,
-    ended_as_one,
-    schedule,
-    start_all,
-)
+from connlab.hosts.remote_programs import TOLERANCE_NS, RemotePrograms
 
 #: how long an agent looks for a line, and between two signs while the load lasts
 ASK_S, SIGN_S = 0.5, 1.0
@@ -47,15 +38,14 @@ _DIVIDED = dict.fromkeys(("--connections", "--active"), int)
 _DIVIDED |= dict.fromkeys(("--rate", "--connect-rate"), float)
 
 
-class HostGroup:
+class HostGroup(RemotePrograms):
     """The clients of a trial on hosts of their own; `server` is told of the window."""
 
     def __init__(
         self, hosts: Sequence[RemoteHost], server: Server | None = None
     ) -> None:
+        super().__init__()
         self.hosts, self.server = tuple(hosts), server
-        self._programs: list[RemoteProgram] = []
-        self._offsets: dict[str, Offset] = {}
         self._started_ns = 0
         #: when they are asked for the next sign; what the load lasts
         self._sign_s = self._warmup_s = self._lasts_s = 0.0
@@ -71,11 +61,11 @@ class HostGroup:
     ) -> int:
         """Start a client on every host, each with its share; see `Host.start`."""
         self._started_ns = time.monotonic_ns()
-        self._programs, self.begins_s = [], None
+        self.programs, self.begins_s = [], None
         self._warmup_s, self._lasts_s = _lasts_s(argv)
         for host in self.hosts:
             host.revive()
-        self._programs = start_all(
+        self.start_all(
             self.hosts,
             divided(argv, len(self.hosts)),
             cores=cores,
@@ -93,12 +83,12 @@ class HostGroup:
             now_s = time.monotonic()
             lasts = self.begins_s is not None and now_s < self.begins_s + self._lasts_s
             if not lasts or now_s >= self._sign_s:
-                ask_all(self._programs, 0.0 if lasts else ASK_S)
+                self.ask_all(0.0 if lasts else ASK_S)
                 self._sign_s = now_s + SIGN_S
-            if all(program.report is not None for program in self._programs):
+            if self.reported:
                 return self._merged()
-            if self.begins_s is None and all(p.connected for p in self._programs):
-                self.begins_s, self._offsets = schedule(self._programs)
+            if self.begins_s is None and self.connected:
+                self.begins_s = self.schedule()
                 if self.server and self._lasts_s:
                     begins_s = self.begins_s + self._warmup_s
                     self.server.expect(begins_s, self.begins_s + self._lasts_s)
@@ -113,21 +103,19 @@ class HostGroup:
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         """End all at the same time; a lost host's agent does so when its lease ends."""
-        end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
-        files = [program.ended.files for program in self._programs if program.ended]
-        return ended_as_one(
-            self._programs,
-            timeline=added_timelines(files),
-            histogram=added_histograms(files),
+        self.end_all(grace_s=grace_s, wait_s=wait_s)
+        files = [program.ended.files for program in self.programs if program.ended]
+        return self.ended_as_one(
+            timeline=added_timelines(files), histogram=added_histograms(files)
         )
 
     def _merged(self) -> dict:
-        end_all(self._programs, grace_s=1.0, wait_s=5.0)
-        histograms = [program.files()["histogram"] for program in self._programs]
-        reports = {program.name: program.report for program in self._programs}
+        self.end_all(grace_s=1.0, wait_s=5.0)
+        histograms = [program.files()["histogram"] for program in self.programs]
+        reports = {program.name: program.report for program in self.programs}
         report = merged(list(reports.values()), histograms)
-        edges = {n: _edges(r, self._offsets[n]) for n, r in reports.items()}
-        clocks = check_clocks(self._programs, self._offsets)
+        edges = {n: _edges(r, self.offsets[n]) for n, r in reports.items()}
+        clocks = self.check_clocks()
         report["hosts"] = {
             name: clocks[name] | {"window_ns": edges[name], "report": reports[name]}
             for name in reports
@@ -139,7 +127,7 @@ class HostGroup:
         return report
 
     def _check_windows(self, windows: Mapping[str, tuple[int, int]]) -> None:
-        bounds = sorted(offset.bound_ns for offset in self._offsets.values())[-2:]
+        bounds = sorted(offset.bound_ns for offset in self.offsets.values())[-2:]
         for side in (0, 1):
             edges = [window[side] for window in windows.values()]
             distance_ns = max(edges, default=0) - min(edges, default=0)

@@ -20,17 +20,8 @@ from connlab.drive import interrupt, turns
 from connlab.drive.host import Ended, HostLost, ProgramError
 from connlab.hosts import merged_turns
 from connlab.hosts.carrier import Server
-from connlab.hosts.clock import Offset
 from connlab.hosts.group import HostGroup, divided, table
-from connlab.hosts.remote_programs import (
-    RemoteProgram,
-    ask_all,
-    check_clocks,
-    end_all,
-    ended_as_one,
-    schedule,
-    start_all,
-)
+from connlab.hosts.remote_programs import RemotePrograms
 
 #: between two signs of a host while slices are under way, and else
 SIGN_S, LOOK_S = 1.0, 0.05
@@ -67,20 +58,18 @@ class Grid:
         return first_s + max(0, -int((first_s - at_s) // every_s)) * every_s
 
 
-class Turning:
+class Turning(RemotePrograms):
     """The clients of a set, on hosts of their own; `connlab.drive.turns` runs them.
 
-    On the host of `server` CPU time is read. `pauses` keeps how long a pause must be,
-    in slices, by the name of a set.
+    The last of the programs reads CPU time, on the host of `server`. `pauses` keeps how
+    long a pause must be, in slices, by the name of a set.
     """
 
     def __init__(self, clients: HostGroup, server: Server) -> None:
+        super().__init__()
         self.clients, self.server = clients, server
         self.pauses: dict[str, float] = {}
         self.grid = Grid(0, 0, 0, 0)
-        #: the clients, then the reader of CPU clocks
-        self._programs: list[RemoteProgram] = []
-        self._offsets: dict[str, Offset] = {}
         self._rows: list[dict[str, Any]] = []
         self._shared = False
 
@@ -103,7 +92,7 @@ class Turning:
         and know when the first slice begins.
         """
         hosts, cores = self.clients.hosts, setting.cores
-        self._programs, self._rows = [], []
+        self.programs, self._rows = [], []
         self._shared = not set(cores.client).isdisjoint(cores.server)
         for host in (self.server, *hosts):
             host.revive()
@@ -112,23 +101,22 @@ class Turning:
         watch = [word for pids in watched for word in ("--watch", pids)]
         reader = [*command, *itertools.chain(*lengths.items()), *order, *watch]
         try:
-            self._programs += start_all(
+            self.start_all(
                 hosts,
                 divided([*command, *words, *order], len(hosts)),
                 cores=cores.client,
                 files=("slices", "histogram"),
             )
-            self._programs += start_all(
+            self.start_all(
                 [self.server],
                 [[*reader, "--only-watch"]],
                 cores=cores.server,
                 files=("slices",),
             )
             if self._connect(sum(setting.connections)):
-                begins_s, self._offsets = schedule(self._programs)
-                self.grid = _grid(lengths, len(setting.servers), begins_s)
+                self.grid = _grid(lengths, len(setting.servers), self.schedule())
         except (HostLost, ProgramError):
-            end_all(self._programs, grace_s=0, wait_s=0)
+            self.end_all(grace_s=0, wait_s=0)
             raise
         return _HANDLE
 
@@ -137,11 +125,13 @@ class Turning:
         allowed_s = _CONNECTING_S + _CONNECTING_EACH_S * connections
         until_s = time.monotonic() + allowed_s
         while not interrupt.requested():
-            ask_all(self._programs)
-            late = [program.name for program in self._programs if not program.connected]
-            if not late:
+            self.ask_all()
+            if self.connected:
                 return True
             if time.monotonic() > until_s:
+                late = (
+                    program.name for program in self.programs if not program.connected
+                )
                 names = ", ".join(late)
                 raise ProgramError(f"{names} not connected after {allowed_s:.0f} s")
             time.sleep(_SOON_S)
@@ -159,8 +149,8 @@ class Turning:
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         until_s = time.monotonic() + timeout_s
         while True:
-            ask_all(self._programs)
-            if all(program.report is not None for program in self._programs):
+            self.ask_all()
+            if self.reported:
                 return self._merged()
             now_s = time.monotonic()
             if now_s >= until_s or interrupt.requested():
@@ -170,18 +160,18 @@ class Turning:
             time.sleep(max(0.0, next_s - now_s))
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        end_all(self._programs, grace_s=grace_s, wait_s=wait_s)
-        return ended_as_one(self._programs, slices=table(self._rows))
+        self.end_all(grace_s=grace_s, wait_s=wait_s)
+        return self.ended_as_one(slices=table(self._rows))
 
     def _merged(self) -> dict:
-        end_all(self._programs, grace_s=_GRACE_S, wait_s=_WAIT_S)
-        *clients, watched = (turns.table(p.files()["slices"]) for p in self._programs)
-        clocks = check_clocks(self._programs, self._offsets)
+        self.end_all(grace_s=_GRACE_S, wait_s=_WAIT_S)
+        *clients, watched = (turns.table(p.files()["slices"]) for p in self.programs)
+        clocks = self.check_clocks()
         lengths = {"slice_s": self.grid.slice_s, "pause_s": self.grid.pause_s}
         self._rows = merged_turns.merged_rows(
             clients, watched, **lengths, shared=self._shared
         )
-        return merged_turns.report(self._programs, self._rows, clocks)
+        return merged_turns.report(self.programs, self._rows, clocks)
 
 
 def _grid(lengths: Mapping[str, str], servers: int, begins_s: float) -> Grid:
