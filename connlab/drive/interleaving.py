@@ -20,14 +20,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from connlab import schema
 from connlab.drive import capacity, flags, gates, grid, samples, servers, trials, turns
 from connlab.drive.host import Host
-
-if TYPE_CHECKING:
-    from connlab.hosts.turning import Turning
 
 #: connections that select holds beside its own descriptors
 FDSETSIZE_HOLDS = 1000
@@ -268,7 +265,7 @@ def run(
     *,
     models: Mapping[str, schema.Model],
     host: Host,
-    clients: Turning | None = None,
+    clients: turns.Clients | None = None,
 ) -> list[trials.Outcome] | None:
     """Measure cells side by side and return an outcome for each, in their order.
 
@@ -298,7 +295,7 @@ def run(
 
 
 def run_set(
-    setting: turns.Setting, *, name: str, host: Host, clients: Turning | None
+    setting: turns.Setting, *, name: str, host: Host, clients: turns.Clients | None
 ) -> turns.Outcome | None:
     """Run a set; with `clients` on hosts again, if answers take longer than pauses.
 

@@ -85,12 +85,7 @@ class Turning(RemotePrograms):
         setting: turns.Setting,
         watched: Sequence[str],
     ) -> int:
-        """Start a client on every host, each with its share, and the reader.
-
-        `command` is a client with its targets, and `words` are its flags, each with a
-        value; `watched` are processes of the servers. Returns when all have connected
-        and know when the first slice begins.
-        """
+        """Start the clients and the reader; see `connlab.drive.turns.Clients`."""
         hosts, cores = self.clients.hosts, setting.cores
         self.programs, self._rows = [], []
         self._shared = not set(cores.client).isdisjoint(cores.server)
@@ -139,7 +134,6 @@ class Turning(RemotePrograms):
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
-        """Let the agent of servers that are started meanwhile not look at them."""
         self.server.watches = False
         try:
             yield
