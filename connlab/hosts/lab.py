@@ -8,25 +8,40 @@
 Nothing leaves the machine: no address is routed further. All have one clock and share
 the cores, so a lab shows whether the harness works and what the network stack costs,
 not what several machines can do.
+
+    owner --- pipe ---> keeper       reads a word: the owner has taken it down itself
+                                     reads the end: the owner is dead; down with it
+
+The keeper of a lab that is owned is a process of its own, in a session of its own, so
+that neither Ctrl-C nor SIGKILL of the owner ends it. The kernel closes the owner's end
+of the pipe whatever becomes of it. Owner and keeper hold a lock on the number of the
+lab, the keeper until it is down: who wants to own one with the same number waits.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from connlab import schema
 from connlab.hosts import carrier, certificates, roster, starting
-from connlab.hosts.lab_guard import Keeper, python_environment
 
 #: the network 10.N.0.0/24
 NUMBER = 77
 HOSTS_MOST = 64
 PORT = 8786
+#: a command of a dead owner may have been under way, and make something yet
+_AGAIN_S = 0.5
+#: how long another lab of the same number may be in use
+_WAIT_S = 600.0
 
 
 def missing() -> str | None:
@@ -54,7 +69,8 @@ class Lab:
 
     def __init__(self, folder: Path, number: int = NUMBER) -> None:
         self.folder, self.number = folder, number
-        self.keeper: Keeper | None = None
+        self.keeper: subprocess.Popen | None = None
+        self._lock = -1
         #: the scheduler and the workers that this process has started
         self.processes: dict[str, subprocess.Popen] = {}
         self.roster = folder / "hosts.toml"
@@ -84,14 +100,23 @@ class Lab:
         others stay until somebody calls `down`.
 
         Raises ValueError when so many hosts are not allowed, RuntimeError when
-        namespaces cannot be made or a worker does not come up.
+        namespaces cannot be made, a worker does not come up, or the number of one to be
+        owned is in use for `_WAIT_S`.
         """
         if not 2 <= hosts <= HOSTS_MOST:
             raise ValueError(f"hosts: {hosts}; allowed: 2 to {HOSTS_MOST}")
         if reason := missing():
             raise RuntimeError(reason)
         if owned and not self.keeper:
-            self.keeper = Keeper(self.folder, self.number)
+            self._lock = _locked(self.number)
+            self.keeper = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(self.folder), str(self.number)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=[self._lock],
+                env=_python_environment(),
+            )
         self._clear()
         certificates.make(self.folder / "certificates")
         carrier.write_settings(self.folder)
@@ -112,7 +137,8 @@ class Lab:
         """Remove all of it; nothing if there is nothing."""
         self._clear()
         if self.keeper:
-            self.keeper.release()
+            self.keeper.communicate(b"done")
+            os.close(self._lock)
             self.keeper = None
 
     def _clear(self) -> None:
@@ -188,7 +214,7 @@ class Lab:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=python_environment() | {"DASK_CONFIG": str(self.folder)},
+                env=_python_environment() | {"DASK_CONFIG": str(self.folder)},
             )
 
 
@@ -207,3 +233,38 @@ def _kill_all(space: str) -> None:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def _python_environment() -> dict[str, str]:
+    """Return an environment in which Python finds this package."""
+    paths = [str(schema.project_root()), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"PYTHONPATH": ":".join(filter(None, paths))}
+
+
+def _locked(number: int) -> int:
+    """Return a descriptor that holds the lock, as soon as nobody else has it."""
+    path = Path(tempfile.gettempdir()) / f"connlab-lab-{number}"
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except BlockingIOError:
+            if time.monotonic() > until:
+                os.close(lock)
+                raise RuntimeError(f"lab {number}: in use by another process") from None
+            time.sleep(_AGAIN_S)
+
+
+def _keep(folder: Path, number: int) -> None:
+    """Wait for the owner's end; see above."""
+    if sys.stdin.buffer.read():
+        return
+    for _ in range(2):
+        Lab(folder, number).down()
+        time.sleep(_AGAIN_S)
+
+
+if __name__ == "__main__":
+    _keep(Path(sys.argv[1]), int(sys.argv[2]))
