@@ -546,7 +546,7 @@ class Fake:
     def revive(self) -> None:
         """Do nothing: it was never asked."""
 
-    def starting(self, argv, *, cores, files) -> Self | carrier.Pending:
+    def starting(self, argv, **_options: object) -> Self | carrier.Pending:
         return carrier.Pending(self, None) if self.lost_when == "before" else self
 
     def result(self) -> int:

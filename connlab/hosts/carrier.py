@@ -202,7 +202,7 @@ class RemoteHost:
     cost_least_s = 0.0
 
     def __init__(self, engine: Engine, name: str, cores: Sequence[int] = ()) -> None:
-        self.engine, self.name = engine, name
+        self.engine, self.name, self.place = engine, name, engine.roster.hosts[name]
         self.cores = tuple(cores) or self.place.cores
         self.lost = f"host {name}: not asked yet"
         self.facts: dict[str, Any] = {}
@@ -216,10 +216,6 @@ class RemoteHost:
         self._agent, self.lost = agent, ""
         self.facts = self.call(Agent.introduce).result()
         self.offset = self.measured_offset()
-
-    @property
-    def place(self) -> Any:
-        return self.engine.roster.hosts[self.name]
 
     def call(self, method: Callable, *arguments: Any, **options: Any) -> Pending:
         """Begin to call a method of `Agent`; its result, or HostLost, comes later."""
@@ -244,27 +240,22 @@ class RemoteHost:
         except OSError as error:
             raise self.gone(error) from error
 
-    def start(
+    def start(self, argv: Sequence[str], **options: Sequence) -> int:
+        """Start a program; on a host that was lost, after it has come back."""
+        self.revive()
+        return self.starting(argv, watch=self.watches, **options).result()
+
+    def starting(
         self,
         argv: Sequence[str],
         *,
         cores: Sequence[int] = (),
         files: Sequence[str] = (),
-    ) -> int:
-        """Start a program; on a host that was lost, after it has come back."""
-        self.revive()
-        options = self._options(cores, files)
-        return self.call(Agent.start, argv, watch=self.watches, **options).result()
-
-    def starting(
-        self, argv: Sequence[str], *, cores: Sequence[int], files: Sequence[str]
+        **how: bool,
     ) -> Pending:
-        """Start a program that awaits a moment (`connlab.hosts.remote_programs`)."""
-        options = self._options(cores, files)
-        return self.call(Agent.start, argv, listening=True, **options)
-
-    def _options(self, cores: Sequence[int], files: Sequence[str]) -> dict[str, Any]:
-        return {"cores": tuple(cores or self.cores), "files": tuple(files)}
+        """Begin to start a program; `how` are other arguments of `Agent.start`."""
+        where = tuple(cores or self.cores)
+        return self.call(Agent.start, argv, cores=where, files=tuple(files), **how)
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         timeout_s = min(timeout_s, SLICE_S)

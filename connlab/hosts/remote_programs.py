@@ -76,7 +76,7 @@ class RemotePrograms:
         HostLost or ProgramError when one cannot be started; the others then have ended.
         """
         calls = [
-            host.starting([*words, FLAG], cores=cores, files=files)
+            host.starting([*words, FLAG], cores=cores, files=files, listening=True)
             for host, words in zip(hosts, commands, strict=True)
         ]
         started: list[RemoteProgram] = []
