@@ -200,8 +200,11 @@ def outcome(
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
-def compared(monkeypatch, rates, *, words=("epoll", "uring"), held=None, **options):
-    plan = make_plan(list(words), budget_s=options.pop("budget_s", 60))
+def compared(monkeypatch, rates, *, held=None, budget_s=60, **options):
+    """Compare servers of these rates; the first has its own again if none is said."""
+    names = [name for name in rates if not name.endswith(" again")]
+    plan = make_plan(names, budget_s=budget_s)
+    rates = {plan.control: rates[plan.baseline]} | rates
     against = (replace(s, against=(held or {}).get(s.name)) for s in plan.servers)
     plan = replace(plan, servers=tuple(against))
     seeds, passed_s = iter(range(1000)), [0.0]
@@ -221,7 +224,8 @@ def document_of(result: comparison.Comparison) -> dict:
     return json.loads(json.dumps(comparison.document(result), allow_nan=False))
 
 
-RATES = {"epoll": 1e5, "uring": 1.2e5, "epoll again": 1e5}
+RATES = {"epoll": 1e5, "uring": 1.2e5}
+THREE = RATES | {"poll": 9e4}
 
 
 def test_it_stops_when_every_ratio_is_narrow(monkeypatch):
@@ -250,9 +254,7 @@ def test_it_stops_when_the_budget_is_spent(monkeypatch):
     ],
 )
 def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, reason):
-    rates = RATES | {"poll": 9e4}
-    words = ("epoll", "uring", "poll")
-    result = compared(monkeypatch, rates, words=words, noise=0.01, **{ends: "uring"})
+    result = compared(monkeypatch, THREE, noise=0.01, **{ends: "uring"})
     assert list(result.failed) == ["uring"]
     assert reason in result.failed["uring"]
     assert set(result.ratios("rate")) == {"poll", "epoll again"}
@@ -265,8 +267,7 @@ def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, rea
 def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
     monkeypatch, name
 ):
-    plan = make_plan(["epoll", "uring", "poll"])
-    rates = RATES | {"poll": 9e4}
+    plan, rates = make_plan(list(THREE)), THREE | {"epoll again": 1e5}
     calls = iter(range(1000))
 
     def run(setting, *, host):
@@ -291,8 +292,7 @@ def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
 
 
 def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
-    rates, words = RATES | {"poll": 9e4}, ("epoll", "uring", "poll")
-    result = compared(monkeypatch, rates, words=words, died="uring")
+    result = compared(monkeypatch, THREE, died="uring")
     result.failed["uring"] = "[/b] [red] :smile:"
     console = screen.console()
     screen.print_all(result, console)
@@ -302,19 +302,16 @@ def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
 
 
 def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
-    rates = RATES | {"poll": 9e4, "thread": 8e4}
-    words, held = ("epoll", "uring", "poll", "thread"), {"poll": "uring"}
-    result = compared(monkeypatch, rates, words=words, held=held, died="uring")
+    rates, held = THREE | {"thread": 8e4}, {"poll": "uring"}
+    result = compared(monkeypatch, rates, held=held, died="uring")
     assert set(result.ratios("rate")) == {"thread", "epoll again"}
     assert "thread" in printed(result)
 
 
 def test_one_wrong_answer_is_enough_to_leave(monkeypatch):
-    plan = make_plan(["epoll", "poll"])
-    rates = dict.fromkeys(["epoll", "poll", "epoll again"], 1e5)
-    one = outcome(plan, rates, places=3)
+    plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
+    one = outcome(plan, dict.fromkeys(names, 1e5), places=3)
     one.reports[1]["errors"]["mismatch"] = 1
-    names = tuple(rates)
     assert list(measure._died(plan, names, one)) == ["poll"]
 
 
@@ -343,12 +340,13 @@ def test_when_nobody_is_left_it_ends(monkeypatch):
 def test_a_client_that_fails_loses_nothing_that_was_measured(
     monkeypatch, capsys, as_json
 ):
-    plan, numbers = make_plan(["epoll", "uring"]), iter(range(9))
+    plan, rates = make_plan(list(RATES)), RATES | {"epoll again": 1e5}
+    numbers = iter(range(9))
 
     def run(setting, *, host):
         if (number := next(numbers)) == 6:
             raise sets.SetError("client: exit 3: {port}", kind="client-failed")
-        return outcome(plan, RATES, places=3, noise=0.1, seed=number)
+        return outcome(plan, rates, places=3, noise=0.1, seed=number)
 
     monkeypatch.setattr(sets, "run", run)
     with pytest.raises(SystemExit) as ended:
@@ -369,9 +367,8 @@ FAR = "at:192.0.2.10:7000"
 
 
 def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monkeypatch):
-    rates = RATES | {"poll": 9e4, FAR: 5e4}
-    words = ("epoll", FAR, "poll")
-    result = compared(monkeypatch, rates, words=words, noise=0.01)
+    rates = {"epoll": 1e5, FAR: 5e4, "poll": 9e4}
+    result = compared(monkeypatch, rates, noise=0.01)
     assert result.stopped == "width"
     assert result.decisive == ("rate", "cpu")
     assert result.ratios("rate")[FAR].contains(0.5)
@@ -394,8 +391,7 @@ def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monke
     ],
 )
 def test_rates_decide_where_cpu_times_cannot(monkeypatch, words, decisive):
-    rates = dict.fromkeys((*words, f"{words[0]} again"), 1e5)
-    result = compared(monkeypatch, rates, words=words, noise=0.01)
+    result = compared(monkeypatch, dict.fromkeys(words, 1e5), noise=0.01)
     assert result.stopped == "width"
     assert result.decisive == decisive
 
@@ -425,8 +421,7 @@ def test_the_table_says_more_and_less(monkeypatch):
 
 def test_a_long_command_line_cuts_no_number_and_no_word(monkeypatch):
     mine = "./build/a-server-of-mine --listen 127.0.0.1:{port} --threads 4"
-    rates = {mine: 1e5, "uring": 1.2e5, f"{mine} again": 1e5}
-    result = compared(monkeypatch, rates, words=(mine, "uring"), noise=0.01)
+    result = compared(monkeypatch, {mine: 1e5, "uring": 1.2e5}, noise=0.01)
     text = printed(result, width=100)
     assert "…" not in text
     lines = text.splitlines()
@@ -497,7 +492,7 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     options = {"client_ns": client_ns, "waiting": waiting, "noise": 0.001}
     result = compared(monkeypatch, rates, **options)
     kind = "client-bound" if bound else "server-bound"
-    assert result.limits() == dict.fromkeys(RATES, kind)
+    assert result.limits() == dict.fromkeys((*RATES, "epoll again"), kind)
     words = result.words("rate", result.ratios("rate"))
     assert words["uring"] == ("cannot tell" if bound else "alike")
     assert words["epoll again"] == "alike"
@@ -517,7 +512,7 @@ def test_one_core_is_full_when_both_sides_together_fill_it(monkeypatch, shared, 
 
 def test_a_client_that_uses_most_of_a_shared_core_is_the_limit(monkeypatch):
     """As it is in the label of such a trial (test_drive_gates)."""
-    rates = {"epoll": 4e5, "uring": 4.3e5, "epoll again": 4e5}
+    rates = {"epoll": 4e5, "uring": 4.3e5}
     result = compared(monkeypatch, rates, noise=0.001, client_ns=1300)
     cores = replace(result.plan.cores, shared=True)
     result.plan = replace(result.plan, cores=cores)
@@ -526,20 +521,12 @@ def test_a_client_that_uses_most_of_a_shared_core_is_the_limit(monkeypatch):
     assert {*result.limits().values()} == {"client-bound"}
 
 
-def test_a_server_is_held_against_the_one_that_it_names():
-    plan = make_plan(["epoll", "poll", "lessons/poll"])
-    first, poll, lesson, again = plan.servers
-    poll = replace(poll, against=lesson.name)
-    plan = replace(plan, servers=(first, poll, lesson, again))
-    rates = {"epoll": 1e5, "poll": 9e4, "lessons/poll": 1.2e5, "epoll again": 1e5}
-    result = comparison.Comparison(plan)
-    for n in range(5):
-        gave = outcome(plan, rates, places=4, seed=n, noise=0.001)
-        result.add(measure.Set(n, tuple(s.name for s in plan.servers), gave))
+def test_a_server_is_held_against_the_one_that_it_names(monkeypatch):
+    rates = {"epoll": 1e5, "poll": 9e4, "lessons/poll": 1.2e5}
+    result = compared(monkeypatch, rates, held={"poll": "lessons/poll"}, noise=0.001)
     ratios = result.ratios("rate")
     assert ratios["poll"].value == pytest.approx(0.75, rel=0.01)
     assert ratios["lessons/poll"].value == pytest.approx(1.2, rel=0.01)
-    result.stopped = "budget"
     assert "poll / lessons/poll" in printed(result)
 
 
@@ -564,8 +551,7 @@ def test_json_has_levels_ratios_and_words(monkeypatch):
 
 
 def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
-    rates = RATES | {"poll": 9e4}
-    result = compared(monkeypatch, rates, words=("epoll", "uring", "poll"), noise=0.01)
+    result = compared(monkeypatch, THREE, noise=0.01)
     document = document_of(result)
     rows = [row for row in document["each_set"] if row["server"] == "poll"]
     logs = [row["log_ratio_rate"] for row in rows]

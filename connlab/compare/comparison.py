@@ -309,7 +309,14 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "made_at": machine.now(),
         "machine": plan.location.environment(plan.programs.digests()),
         "cores": plan.cores.in_trial(),
-        "servers": [_settings(plan, server) for server in plan.servers],
+        "servers": [
+            {
+                "name": server.name,
+                "against": plan.against.get(server.name),
+                "settings": {k: v for k, v in server.factors.items() if k != "command"},
+            }
+            for server in plan.servers
+        ],
         "baseline": plan.baseline,
         "control": plan.control,
         "client": dict(plan.client) | {"page_bytes": plan.page_bytes},
@@ -335,14 +342,6 @@ def document(comparison: Comparison) -> dict[str, Any]:
     if plan.location.remote:
         content["hosts"] = plan.location.manifest(plan.programs)["hosts"]
     return schema.finite(content)
-
-
-def _settings(plan: Plan, server: Any) -> dict[str, Any]:
-    return {
-        "name": server.name,
-        "against": plan.against.get(server.name),
-        "settings": {k: v for k, v in server.factors.items() if k != "command"},
-    }
 
 
 def _ratios(comparison: Comparison, metric: str) -> dict[str, dict]:

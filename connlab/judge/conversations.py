@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from connlab.judge.wire import (
     MIB,
     Mismatch,
-    Reset,
     Silence,
     exchange,
     fill,
     filling,
     receive,
     reset,
+    returned,
     same,
 )
 
@@ -137,18 +137,7 @@ def _answered(sock: socket.socket, message: bytes) -> None:
 
 def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
     """See all of what was sent come back; with `more`, and nothing else, but an end."""
-    received = bytearray()
-    try:
-        while missing := len(sent) + more - len(received):
-            data = sock.recv(missing)
-            if not data:
-                break
-            received += data
-    except TimeoutError:
-        raise Silence(sent, bytes(received), sock.gettimeout() or 0.0) from None
-    except ConnectionResetError:
-        raise Reset(sent, bytes(received)) from None
-    same(sent, bytes(received))
+    same(sent, returned(sock, sent, len(sent) + more))
 
 
 # ---- required ------------------------------------------------------------------

@@ -74,7 +74,9 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
     """Send crowds that grow, each to a fresh server, until one is not served whole."""
     tried: list[Level] = []
     baseline = limit = None
-    for clients in _allowed(levels):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for clients in (n for n in levels if n <= hard - _OWN_DESCRIPTORS):
         try:
             with running(server) as serving:
                 baseline, limit = _baseline(serving), _descriptors_limit(serving)
@@ -89,12 +91,6 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
         if not level.carried or _too_many_processes(level, baseline):
             break
     return _concluded(tried, baseline, limit)
-
-
-def _allowed(levels: Sequence[int]) -> list[int]:
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return [n for n in levels if n <= hard - _OWN_DESCRIPTORS]
 
 
 def _baseline(serving: Running) -> Level:

@@ -6,6 +6,7 @@ What came is compared with what was sent, and a `Mismatch` says both.
 import random
 import socket
 import struct
+import sys
 import threading
 import time
 
@@ -55,23 +56,35 @@ def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
     return receive(sock, len(message)) == message
 
 
-def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
-    """Send in the given chunks, none held back, while everything is read back.
+def returned(sock: socket.socket, sent: bytes, most: int = sys.maxsize) -> bytes:
+    """Return what comes back of `sent`: `most` bytes, or all until the stream ends.
 
-    Raises `Silence` where the connection does not end then, `Reset` where it breaks.
+    Raises `Silence` where neither comes in time, `Reset` where the connection breaks.
+    """
+    received = bytearray()
+    try:
+        while missing := most - len(received):
+            data = sock.recv(min(missing, 1 << 16))
+            if not data:
+                break
+            received += data
+    except TimeoutError:
+        raise Silence(sent, bytes(received), sock.gettimeout() or 0.0) from None
+    except ConnectionResetError:
+        raise Reset(sent, bytes(received)) from None
+    return bytes(received)
+
+
+def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
+    """Send in the given chunks, none held back, and meanwhile read what is `returned`.
+
+    Until the connection ends.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sender = threading.Thread(target=_send, args=(sock, message, chunks), daemon=True)
     sender.start()
-    received = bytearray()
     try:
-        while data := sock.recv(1 << 16):
-            received += data
-        return bytes(received)
-    except TimeoutError:
-        raise Silence(message, bytes(received), sock.gettimeout() or 0.0) from None
-    except ConnectionResetError:
-        raise Reset(message, bytes(received)) from None
+        return returned(sock, message)
     finally:
         sender.join(1.0)
         if sender.is_alive():  # nobody reads any more: closing wakes it
