@@ -340,9 +340,9 @@ def check(roster: Roster) -> None:
 @click.option("--json", "as_json", is_flag=True, help="The client's report as JSON.")
 def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
     """Run one trial: the server of a hosts.toml under all of its clients."""
-    from connlab.hosts import measuring
+    from connlab.hosts import checking
 
-    outcome = measuring.trial(roster, factors)
+    outcome = checking.trial(roster, factors)
     if outcome is None:
         raise click.Abort
     if outcome.failure:
@@ -350,7 +350,7 @@ def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
     if as_json:
         click.echo(outcome.client.model_dump_json(by_alias=True))
     else:
-        click.echo("\n".join(measuring.lines(outcome)))
+        click.echo("\n".join(checking.lines(outcome)))
 
 
 @hosts.command()

@@ -193,24 +193,21 @@ def test_nothing_measured_decides_nothing():
     assert {target.verdict for target in unmeasured} == {"not measured"}
 
 
+def printed(heads: tuple[str, ...], rows: object, *, width: int = 100) -> str:
+    text = io.StringIO()
+    benches._print(Console(file=text, width=width), heads, rows)
+    return text.getvalue()
+
+
 @pytest.mark.parametrize("width", [70, 80])
 def test_a_narrow_terminal_cuts_no_target(judged, width):
-    text = io.StringIO()
     rows = [
         (t.what, t.need, benches._text(t.found), t.verdict) for t in judged.values()
     ]
-    heads = ("target", "needed", "found", "")
-    benches._print(Console(file=text, width=width), heads, rows)
-    printed = " ".join(text.getvalue().split())
+    text = printed(("target", "needed", "found", ""), rows, width=width)
     for _, need, found, verdict in rows:
-        assert re.search(f" {need} +{re.escape(found)} ", text.getvalue())
-        assert all(word in printed for word in verdict.split())
-
-
-def printed(heads: tuple[str, ...], rows: object) -> str:
-    text = io.StringIO()
-    benches._print(Console(file=text, width=100), heads, rows)
-    return text.getvalue()
+        assert re.search(f" {need} +{re.escape(found)} ", text)
+        assert all(word in text.split() for word in verdict.split())
 
 
 def test_calls_of_a_request_are_told_in_all_and_one_by_one():
