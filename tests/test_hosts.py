@@ -562,7 +562,7 @@ class Fake:
 @pytest.mark.parametrize("lost", ["asked", "before"])
 def test_clients_that_were_started_end_when_another_host_is_lost(lost):
     hosts = [Fake("b"), Fake("c", lost), Fake("d")]
-    clients = group.HostGroup(hosts)
+    clients = group.HostGroup(hosts, Fake("a"))
     with pytest.raises(HostLost, match="host c"):
         clients.start(["client", "x:1", "--connections", "6"])
     assert [host.stopped for host in hosts] == [True, False, True]
@@ -573,7 +573,7 @@ def test_clients_that_were_started_end_when_another_host_is_lost(lost):
 def test_windows_that_lie_apart_by_more_than_clocks_may_fail_a_trial(
     side, late_ns, told
 ):
-    clients = group.HostGroup([Fake("h2"), Fake("h3")])
+    clients = group.HostGroup([Fake("h2"), Fake("h3")], Fake("h1"))
     bounds = {"h2": 100_000, "h3": 150_000}
     clients.offsets = {n: clock.Offset(0, bound) for n, bound in bounds.items()}
     late = [late_ns if edge == side else 0 for edge in (0, 1)]

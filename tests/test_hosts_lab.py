@@ -74,8 +74,9 @@ def engine(three: lab.Lab) -> Iterator[carrier.Engine]:
 
 def sides(engine: carrier.Engine) -> tuple[carrier.Server, HostGroup]:
     """Return the server's host, and those of clients, as the roster has them."""
-    clients = HostGroup([engine.host(name) for name in engine.roster.clients])
-    return carrier.Server(engine, engine.roster.server), clients
+    server = carrier.Server(engine, engine.roster.server)
+    clients = [engine.host(name) for name in engine.roster.clients]
+    return server, HostGroup(clients, server)
 
 
 @pytest.fixture
@@ -270,13 +271,19 @@ def test_a_clock_that_drifts_fails_the_trial(three, hosts, monkeypatch):
     assert "clock of h3" in outcome.failure.reason
 
 
+#: runs a trial of a minute over a lab, which it makes in a folder, or of a hosts.toml
 DRIVER = """
 import sys
 from pathlib import Path
 from connlab.drive import trials
-from connlab.hosts import carrier, roster
-from tests.test_hosts_lab import setting, sides
-with carrier.Engine(roster.load(Path(sys.argv[1]))) as engine:
+from connlab.hosts import carrier, lab, roster
+from tests.test_hosts_lab import MANY, setting, sides
+path = Path(sys.argv[1])
+if path.suffix != ".toml":
+    made = lab.Lab(path, MANY)
+    made.up(2, owned=True)
+    path = made.roster
+with carrier.Engine(roster.load(path)) as engine:
     server, clients = sides(engine)
     trials.run(setting(duration=60), server_host=server, client_host=clients)
 """
@@ -502,8 +509,7 @@ def test_agents_leave_the_machine_to_what_is_measured(three, engine):
 
     Others may be busy with the same pages and caches: the best of three tries.
     """
-    server = carrier.Server(engine, "h1")
-    clients = HostGroup([engine.host(name) for name in ("h2", "h3")], server)
+    server, clients = sides(engine)
     pids = {host.name: host.facts["pid"] for host in (server, *clients.hosts)}
     open_, idle = [], []
 
@@ -593,7 +599,6 @@ def far_apart(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[carrier.Eng
 def test_hosts_whose_clocks_are_far_apart_measure_as_one(far_apart, tmp_path):
     """All times that are told to a host, or come from one, are converted."""
     server, clients = sides(far_apart)
-    clients.server = server  # which is told when the window is
     outcome = run((server, clients), duration=1.0)
     assert outcome.failure is None
     for name, host in outcome.client.model_dump(by_alias=True)["hosts"].items():
@@ -620,26 +625,12 @@ def with_word(word: Path) -> list[int]:
     return [pid for pid, line, _ in processes() if os.fsencode(word) in line]
 
 
-OWNER = """
-import sys
-from pathlib import Path
-from connlab.drive import trials
-from connlab.hosts import carrier, lab, roster
-from tests.test_hosts_lab import MANY, setting, sides
-made = lab.Lab(Path(sys.argv[1]), MANY)
-made.up(2, owned=True)
-with carrier.Engine(roster.load(made.roster)) as engine:
-    server, clients = sides(engine)
-    trials.run(setting(duration=60), server_host=server, client_host=clients)
-"""
-
-
 @pytest.mark.parametrize("late", [True, False])
 def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
     """While a trial runs, and while the lab is being made."""
     folder = tmp_path / "owned"
     small = lab.Lab(folder, MANY)
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(folder)])
+    owner = subprocess.Popen([sys.executable, "-c", DRIVER, str(folder)])
     try:
         if late:
             until(lambda: folder.exists() and len(state()) == 5)

@@ -41,9 +41,7 @@ _DIVIDED |= dict.fromkeys(("--rate", "--connect-rate"), float)
 class HostGroup(RemotePrograms):
     """The clients of a trial on hosts of their own; `server` is told of the window."""
 
-    def __init__(
-        self, hosts: Sequence[RemoteHost], server: Server | None = None
-    ) -> None:
+    def __init__(self, hosts: Sequence[RemoteHost], server: Server) -> None:
         super().__init__()
         self.hosts, self.server = tuple(hosts), server
         self._started_ns = 0
@@ -89,7 +87,7 @@ class HostGroup(RemotePrograms):
                 return self._merged()
             if self.begins_s is None and self.connected:
                 self.begins_s = self.schedule()
-                if self.server and self._lasts_s:
+                if self._lasts_s:
                     begins_s = self.begins_s + self._warmup_s
                     self.server.expect(begins_s, self.begins_s + self._lasts_s)
             left_s = until_s - time.monotonic()

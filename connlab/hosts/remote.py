@@ -84,7 +84,7 @@ class RemoteHosts:
 
     def _place(self, names: Sequence[str]) -> Turning:
         hosts = [self._clients[name] for name in names]
-        return Turning(HostGroup(hosts, self.server), self.server)
+        return Turning(HostGroup(hosts, self.server))
 
     @property
     def hosts(self) -> tuple[RemoteHost, ...]:

@@ -19,7 +19,6 @@ from typing import Any
 from connlab.drive import interrupt, turns
 from connlab.drive.host import Ended, HostLost, ProgramError
 from connlab.hosts import merged_turns
-from connlab.hosts.carrier import Server
 from connlab.hosts.group import HostGroup, divided, table
 from connlab.hosts.remote_programs import RemotePrograms
 
@@ -61,13 +60,13 @@ class Grid:
 class Turning(RemotePrograms):
     """The clients of a set, on hosts of their own; `connlab.drive.turns` runs them.
 
-    The last of the programs reads CPU time, on the host of `server`. `pauses` keeps how
+    The last of the programs reads CPU time, on the server's host. `pauses` keeps how
     long a pause must be, in slices, by the name of a set.
     """
 
-    def __init__(self, clients: HostGroup, server: Server) -> None:
+    def __init__(self, clients: HostGroup) -> None:
         super().__init__()
-        self.clients, self.server = clients, server
+        self.clients, self.server = clients, clients.server
         self.pauses: dict[str, float] = {}
         self.grid = Grid(0, 0, 0, 0)
         self._rows: list[dict[str, Any]] = []
