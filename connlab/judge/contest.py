@@ -89,16 +89,14 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
                 result = comparison.compare(contest_plan, sets, show=lambda _: None)
                 if interrupt.requested():
                     raise KeyboardInterrupt
-        except turns.SetError as error:
+        except (turns.SetError, ValueError, OSError) as error:
             # without a model, or the client, nobody can be held against anybody
-            lost = [error.name] if error.name in remaining else list(remaining)
+            ended = error.name if isinstance(error, turns.SetError) else None
+            lost = [ended] if ended in remaining else list(remaining)
             failed |= dict.fromkeys(lost, str(error))
             remaining = [name for name in remaining if name not in lost]
             if not remaining:
                 return Contest(connections, 0, failed=failed)
-        except (ValueError, OSError) as error:
-            failed |= dict.fromkeys(remaining, str(error))
-            return Contest(connections, 0, failed=failed)
         else:
             return _contest(connections, comparison.document(result), result, failed)
 
