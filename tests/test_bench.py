@@ -159,32 +159,24 @@ def judged(whole) -> dict[str, Target]:
     return {target.what: target for target in judgements}
 
 
-def test_costs_are_compared_the_right_way(judged):
-    values = {
-        "models: requests / CPU s, uring / epoll": 1.25,
-        "models: requests / CPU s, epoll / two calls": 0.9,
-        "models: rate, thread / epoll": 0.5,
-        "http: requests / CPU s, http / echo, epoll": 0.5,
-        "one core: CPU per request, client / epoll": 0.5,
-        "control: 500 ns more of work, ns": 500,
-        "open loop: lag at 50000 requests/s, p99, µs": 50,
+def test_costs_are_compared_the_right_way_and_judged(judged):
+    wanted = {
+        "models: requests / CPU s, uring / epoll": (1.25, "reached"),
+        "models: requests / CPU s, epoll / two calls": (0.9, "reached"),
+        "models: rate, thread / epoll": (0.5, "not reached"),
+        "http: requests / CPU s, http / echo, epoll": (0.5, "not reached"),
+        "one core: CPU per request, client / epoll": (0.5, "reached"),
+        "control: 500 ns more of work, ns": (500, "reached"),
+        "open loop: lag at 50000 requests/s, p99, µs": (50, "reached"),
+        "idle connection of epoll, bytes": (270, "reached"),
+        "idle connection of thread, bytes": (30000, "not reached"),
+        "idle connection of stackless, bytes": (5001, "not reached"),
     }
-    measured = {name: judged[name].found.value for name in values}
-    assert measured == pytest.approx(values)
-
-
-def test_targets_are_judged(judged):
-    verdicts = {
-        "models: requests / CPU s, uring / epoll": "reached",
-        "models: requests / CPU s, epoll / two calls": "reached",
-        "models: rate, thread / epoll": "not reached",
-        "http: requests / CPU s, http / echo, epoll": "not reached",
-        "models: CPU of epoll / itself, half-width, %": "reached",
-        "idle connection of epoll, bytes": "reached",
-        "idle connection of thread, bytes": "not reached",
-        "idle connection of stackless, bytes": "not reached",
-    }
-    assert {name: judged[name].verdict for name in verdicts} == verdicts
+    for name, (value, verdict) in wanted.items():
+        assert judged[name].found.value == pytest.approx(value), name
+        assert judged[name].verdict == verdict, name
+    itself = judged["models: CPU of epoll / itself, half-width, %"]
+    assert itself.verdict == "reached"
     assert "idle connection of fork, bytes" not in judged
 
 
