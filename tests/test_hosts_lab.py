@@ -30,14 +30,7 @@ from connlab.hosts import (
 )
 from connlab.hosts.group import HostGroup
 from tests.conftest import connlab  # by this name, as scripts import this file
-from tests.drive_fakes import (
-    manifest,
-    measure,
-    processes,
-    programs_in,
-    rows,
-    running,
-)
+from tests.drive_fakes import manifest, measure, processes, programs_in, rows, running
 from tests.labs import all_running, until, up
 
 pytestmark = [
