@@ -122,16 +122,6 @@ def test_what_serves_all_takes_turns(served):
     assert len(sets([served, {**served, "model": "epoll"}])) == 1
 
 
-def test_a_set_that_has_no_room_is_divided_and_each_part_carries_the_baseline():
-    cells = [cell("epoll", 15_000, workers=n) for n in range(1, 6)]
-    groups = grouped(cells, ("workers",))
-    assert [len(group.all) for group in groups] == [2] * 4
-    assert all(0 in [slot.cell for slot in group.all] for group in groups)
-    assert sum(bool(group.carried) for group in groups) == 3
-    arms = sorted(slot.cell for group in groups for slot in group.slots)
-    assert arms == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("others", "servers"), [(1, 1), (3, 1), (4, 2), (8, 2), (9, 3), (26, 5)]
 )
@@ -210,6 +200,7 @@ LITTLE = {
 
 @pytest.mark.parametrize("scarce", LITTLE)
 def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
+    """Each part carries the baseline."""
     wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
     wide |= {"locked_bytes": 1e15}
     room = capacity.Room(**wide | LITTLE[scarce])
@@ -217,9 +208,13 @@ def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
     name = {"tasks": "thread", "rings": "uring-workers"}.get(scarce, "epoll")
     rings = model("uring-workers", family="completion", workers="fixed")
     models = MODELS | {"thread": model("thread", holds="threads"), rings.name: rings}
-    cells = [cell(name, 10, workers=n) for n in range(1, 4)]
+    cells = [cell(name, 10, workers=n) for n in range(1, 6)]
     groups = grouped(cells, ("workers",), models=models, room=lambda: room)
-    assert [len(group.all) for group in groups] == [2, 2]
+    assert [len(group.all) for group in groups] == [2] * 4
+    assert all(0 in [slot.cell for slot in group.all] for group in groups)
+    assert sum(bool(group.carried) for group in groups) == 3
+    arms = sorted(slot.cell for group in groups for slot in group.slots)
+    assert arms == [0, 1, 2, 3, 4]
 
 
 def test_a_set_holds_so_many_processes_whose_pages_are_shared():

@@ -324,11 +324,13 @@ class _Sweep:
                 if measured is None:
                     return
                 rows |= measured
-            flat = {slot: schema.flatten(rows[slot]) for slot in group.slots}
-            if group.sets:
-                self._add_log_ratios(group, rows, flat)
+            baseline_of = group.baselines
             for slot in group.slots:
-                self.rows[slot.cell].append(flat[slot])
+                flat = schema.flatten(rows[slot])
+                if slot.cell in baseline_of:
+                    baseline = baseline_of[slot.cell]
+                    flat[stopping.RATIOS] = self._log_ratios(slot, baseline, rows)
+                self.rows[slot.cell].append(flat)
             lost, unused = self.plan.location.lost(), self.unused
             show(
                 done=self.trials,
@@ -389,42 +391,31 @@ class _Sweep:
         self._count_rounds(kept.values())
         return {s: trial.model_dump(by_alias=True) for s, trial in kept.items()}
 
-    def _add_log_ratios(
-        self,
-        group: interleaving.Group,
-        rows: Mapping[grid.Slot, dict],
-        flat: Mapping[grid.Slot, dict],
-    ) -> None:
-        """Add to the flat rows of a group their log ratios to their baselines."""
+    def _log_ratios(
+        self, slot: grid.Slot, baseline: int, rows: Mapping[grid.Slot, dict]
+    ) -> dict[str, float | None]:
+        """Return a trial's log ratios to the baseline, a cell; of itself there is none.
+
+        It is held against those trials of its set that count, of `rows` and of those on
+        disk; of a key that a crash left there, and that was measured once more, the new
+        one.
+        """
         from connlab import rounds  # late: a first server starts before numpy is loaded
 
+        if slot.cell == baseline:
+            return {}
         metrics = tuple(self.plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
-        for slot in group.slots:
-            cell, logs = group.baselines[slot.cell], {}
-            if slot.cell != cell:
-                baselines = self._baselines_of(slot, cell, rows)
-                logs = rounds.to_baseline(rows[slot], baselines, metrics)
-            flat[slot][stopping.RATIOS] = logs
-
-    def _baselines_of(
-        self, slot: grid.Slot, cell: int, rows: Mapping[grid.Slot, dict]
-    ) -> list[dict]:
-        """Return the trials of the baseline, a cell, in the set of a slot's trial.
-
-        Those that count, of `rows` and of those on disk; of a key that a crash left
-        there, and that was measured once more, the new one.
-        """
         name = schema.pick(rows[slot], "turns.set")
-        if name is None:
-            return []
-        there = self.plan.copies(cell, slot.repeat, name, self.kept)
-        there |= {row["key"]: row for s, row in rows.items() if s.cell == cell}
-        return [
+        there = self.plan.copies(baseline, slot.repeat, name, self.kept)
+        there |= {row["key"]: row for s, row in rows.items() if s.cell == baseline}
+        used = [
             row
             for row in there.values()
-            if schema.pick(row, "turns.set") == name
+            if name is not None
+            and schema.pick(row, "turns.set") == name
             and stopping.is_used(schema.flatten(row))
         ]
+        return rounds.to_baseline(rows[slot], used, metrics)
 
     def _count_rounds(self, trials: Iterable[schema.Trial]) -> None:
         turns = next((trial.turns for trial in trials if trial.turns), None)
