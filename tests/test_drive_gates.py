@@ -62,20 +62,6 @@ def pooled(*, started: int, processes: int = 1, kind: str = "fixed") -> dict:
     return trial
 
 
-@pytest.mark.parametrize(
-    ("trial", "ok"),
-    [
-        (pooled(started=8), True),
-        (pooled(started=9), True),  # one in place of one that ended
-        (pooled(started=8, processes=2), False),
-        (pooled(started=1, kind="none"), None),
-        (closed(), None),
-    ],
-)
-def test_a_server_of_fewer_workers_than_asked_for_is_another_cell(trial, ok):
-    assert gates.workers(trial).ok is ok
-
-
 RAMP = {
     "step_ms": 100,
     "start_ms": 0,
@@ -293,12 +279,6 @@ def test_a_set_is_left_out_where_most_rounds_were_disturbed(others, disturbed, o
     assert gates.quiet(trial).ok is ok
 
 
-@pytest.mark.parametrize(("watched", "ok"), [([0, 1, 2, 3], True), ([0], False)])
-def test_strangers_are_looked_for_on_the_cores_that_were_watched(watched, ok):
-    busy = closed(server__samples__other_cpu_s=0.12, cores__watched=watched)
-    assert gates.quiet(busy).ok is ok
-
-
 @pytest.mark.parametrize(
     ("arrivals", "got", "ok"),
     [(90, 90.0, True), (90, 100.0, False), (None, 90.0, False), (None, 96.0, True)],
@@ -311,14 +291,6 @@ def test_the_scatter_of_random_arrivals_is_no_lack_of_answers(arrivals, got, ok)
     )
     assert gates.rate(few).ok is ok
     assert gates.arrivals(few).ok is (None if arrivals is None else True)
-
-
-def test_think_time_is_part_of_the_cycle_and_reconnecting_of_the_response():
-    thinking = closed(client__think_s=0.010, client__active=200)
-    assert gates.little(thinking).ok
-    anew = closed(client__connect__mean_ns=10_000_000)
-    anew["client"]["requests_per_connection"] = 1
-    assert gates.little(anew).ok
 
 
 @pytest.mark.parametrize(
@@ -349,19 +321,37 @@ def test_a_companion_counts_where_it_takes_cores(
 BURST = closed(timeline=RAMP, client__stop="requests")
 
 
-@pytest.mark.parametrize(
-    ("check", "trial"),
-    [
-        (gates.stationary, closed(client__window__seconds=0.3)),
-        (gates.stationary, BURST),
-        (gates.response_times, BURST),
-        (gates.answered, opened(client__window__unanswered=None)),
-        (gates.answered, closed(client__window__arrivals=0)),
-    ],
-)
-def test_what_a_trial_does_not_tell_is_not_judged(check, trial):
-    """A short window, a burst, a client that did not count the unanswered."""
-    assert check(trial).ok is None
+ANEW = {"client__requests_per_connection": 1, "client__connect__mean_ns": 10_000_000}
+BUSY = closed(server__samples__other_cpu_s=0.12)
+VERDICTS = {
+    "all workers": (gates.workers, pooled(started=8), True),
+    "one in place of one that ended": (gates.workers, pooled(started=9), True),
+    "half of them": (gates.workers, pooled(started=8, processes=2), False),
+    "any number of workers": (gates.workers, pooled(started=1, kind="none"), None),
+    "no workers": (gates.workers, closed(), None),
+    "others on four cores": (
+        gates.quiet,
+        changed(BUSY, cores__watched=[0, 1, 2, 3]),
+        True,
+    ),
+    "others on one core": (gates.quiet, changed(BUSY, cores__watched=[0]), False),
+    "think time": (
+        gates.little,
+        closed(client__think_s=0.010, client__active=200),
+        True,
+    ),
+    "reconnecting": (gates.little, closed(**ANEW), True),
+    "a short window": (gates.stationary, closed(client__window__seconds=0.3), None),
+    "a burst": (gates.stationary, BURST, None),
+    "a burst's end": (gates.response_times, BURST, None),
+    "uncounted": (gates.answered, opened(client__window__unanswered=None), None),
+    "nothing due": (gates.answered, closed(client__window__arrivals=0), None),
+}
+
+
+@pytest.mark.parametrize(("check", "trial", "ok"), VERDICTS.values(), ids=VERDICTS)
+def test_a_check_holds_fails_or_does_not_apply(check, trial, ok):
+    assert check(trial).ok is ok
 
 
 def test_a_burst_holds_no_number_of_response_times():

@@ -10,15 +10,7 @@ import pytest
 from drive_fakes import manifest, measure, rows
 
 from connlab import schema
-from connlab.drive import (
-    capacity,
-    flags,
-    gates,
-    grid,
-    interleaving,
-    machine,
-    turns,
-)
+from connlab.drive import capacity, flags, gates, grid, interleaving, machine, turns
 from connlab.intervals import ratios
 from connlab.schema import project_root
 from connlab.study import load
@@ -98,28 +90,24 @@ def test_threads_take_turns_up_to_a_quarter_of_what_the_system_allows():
 
 
 @pytest.mark.parametrize(
-    "alone",
+    ("server", "serves_all"),
     [
-        cell("gone"),
-        cell("iterative"),
-        cell("prefork"),
-        cell("select", 1500),
-        cell("poll", requests=5),
-        cell("poll", stall=50),
-        {**cell("poll"), "slice": None},
+        (cell("gone"), False),
+        (cell("iterative"), False),
+        (cell("iterative", 1), True),
+        (cell("prefork"), False),
+        (cell("prefork", workers=10), True),
+        (cell("select", 1500), False),
+        (cell("select", 900), True),
+        (cell("poll", requests=5), False),
+        (cell("poll", stall=50), False),
+        ({**cell("poll"), "slice": None}, False),
     ],
 )
-def test_what_leaves_users_unserved_is_measured_alone(alone):
-    others = [{**alone, "model": "epoll"}, {**alone, "model": "poll"}]
-    groups = sets([alone, *others])
-    assert [alone["model"]] in groups
-
-
-@pytest.mark.parametrize(
-    "served", [cell("iterative", 1), cell("prefork", workers=10), cell("select", 900)]
-)
-def test_what_serves_all_takes_turns(served):
-    assert len(sets([served, {**served, "model": "epoll"}])) == 1
+def test_what_leaves_users_unserved_is_measured_alone(server, serves_all):
+    groups = sets([server, *({**server, "model": name} for name in ("epoll", "poll"))])
+    assert ([server["model"]] in groups) is not serves_all
+    assert (len(groups) == 1) is serves_all
 
 
 @pytest.mark.parametrize(

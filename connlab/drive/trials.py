@@ -324,9 +324,7 @@ def ending(end: Ended) -> str:
     return ": ".join(text for text in (how, diagnostics(end)) if text)
 
 
-def checked(
-    report: dict | None,
-) -> tuple[schema.Client | None, schema.Failure | None]:
+def checked(report: dict | None) -> tuple[schema.Client | None, schema.Failure | None]:
     """Return the client's report if it is a valid one, else the failure."""
     if report is None:
         return None, failed("client-failed", "client: no report")
