@@ -167,22 +167,6 @@ def test_factors_become_the_flags_of_their_program():
 
 
 @pytest.mark.parametrize(
-    ("connections", "requested", "processes"),
-    [
-        (100, None, None),
-        (936, None, None),
-        (937, None, 2),
-        (5000, None, 6),
-        (5000, 1, 1),
-    ],
-)
-def test_the_client_gets_the_processes_it_needs(connections, requested, processes):
-    factors = {"connections": connections, "client_processes": requested}
-    result = flags.completed(factors, descriptors=1000)
-    assert result["client_processes"] == processes
-
-
-@pytest.mark.parametrize(
     ("connections", "requested", "descriptors", "lacks"),
     [
         (64 * 936, None, 1000, False),
@@ -203,34 +187,41 @@ def test_more_connections_than_a_client_can_have_are_not_measured(
     assert (reason or "").startswith(told) is lacks
 
 
+THREADS, POOL, ONE, LOOP = (
+    schema.Model.model_construct(holds=what)
+    for what in ("threads", "workers", "one", "descriptors")
+)
+OURS, OTHERS = (
+    schema.Model(name="m", family="f", label="l", external=external)
+    for external in (False, True)
+)
+
+
 @pytest.mark.parametrize(
-    ("holds", "more", "settle"),
+    ("factors", "models", "name", "value"),
     [
-        (["threads"], {}, flags.SETTLE_S),
-        (["threads"], {"settle": 0.5}, 0.5),
-        (["descriptors"], {}, flags.SETTLE_S),
-        (["workers"], {}, None),
-        (["one"], {}, None),
-        (["threads"], {"rate": 1000}, None),
-        (["threads"], {"requests": 10}, None),
+        ({"connections": 100}, [], "client_processes", None),
+        ({"connections": 936}, [], "client_processes", None),
+        ({"connections": 937}, [], "client_processes", 2),
+        ({"connections": 5000}, [], "client_processes", 6),
+        ({"connections": 5000, "client_processes": 1}, [], "client_processes", 1),
+        # first answers are waited for where all can have one
+        ({}, [THREADS], "settle", flags.SETTLE_S),
+        ({"settle": 0.5}, [THREADS], "settle", 0.5),
+        ({}, [LOOP], "settle", flags.SETTLE_S),
+        ({}, [POOL], "settle", None),
+        ({}, [ONE], "settle", None),
+        ({"rate": 1000}, [THREADS], "settle", None),
+        ({"requests": 10}, [THREADS], "settle", None),
         # in turns, whichever of them the order of the block puts first
-        (["workers", "threads"], {}, flags.SETTLE_S),
-        (["threads", "workers"], {}, flags.SETTLE_S),
+        ({}, [POOL, THREADS], "settle", flags.SETTLE_S),
+        ({}, [THREADS, POOL], "settle", flags.SETTLE_S),
+        # clients come slower to servers of others
+        ({}, [OTHERS], "connect_rate", flags.CONNECT_RATE),
+        ({"connect_rate": 50}, [OTHERS], "connect_rate", 50),
+        ({}, [OURS], "connect_rate", None),
     ],
 )
-def test_the_client_waits_for_first_answers_where_all_can_have_one(holds, more, settle):
-    models = [schema.Model.model_construct(holds=what) for what in holds]
-    factors = {"connections": 10, **more}
-    result = flags.completed(factors, descriptors=None, models=models)
-    assert result.get("settle") == settle
-
-
-@pytest.mark.parametrize(
-    ("external", "requested", "rate"),
-    [(True, None, flags.CONNECT_RATE), (True, 50, 50), (False, None, None)],
-)
-def test_clients_come_slower_to_servers_of_others(external, requested, rate):
-    factors = {"connections": 10, "connect_rate": requested}
-    model = schema.Model(name="m", family="f", label="l", external=external)
-    result = flags.completed(factors, descriptors=None, models=[model])
-    assert result["connect_rate"] == rate
+def test_the_client_gets_what_it_needs_besides(factors, models, name, value):
+    asked = {"connections": 10, **factors}
+    assert flags.completed(asked, descriptors=1000, models=models).get(name) == value
