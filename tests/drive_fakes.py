@@ -62,7 +62,7 @@ def planned(study: str, **arguments) -> plan.SweepPlan:
 def estimate(study: str, **arguments) -> progress.Estimate:
     """Return what a sweep with the same arguments would cost."""
     made = planned(study, **arguments)
-    on_disk = store.read(made.folder / store.TRIALS).trials
+    on_disk = store.read(made.folder / schema.TRIALS).trials
     return plan.cost(made, {trial["key"]: trial for trial in on_disk})
 
 

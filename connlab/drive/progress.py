@@ -7,18 +7,14 @@ few enough to read.
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 _LINE_EVERY_S = 2.0
 _LINES = 20
 
-
-class Show(Protocol):
-    """A function that shows the progress after each trial."""
-
-    def __call__(self, *, done: int, planned: int, eta_s: float, note: str) -> None: ...
+Show = Callable[..., None]
+"""Shows the progress after each trial: `done`, `planned`, `eta_s` and a `note`."""
 
 
 def duration_text(seconds: float) -> str:

@@ -17,10 +17,8 @@ from connlab import schema
 from connlab.schema import Log, put
 from connlab.schema import read_log as read
 
-TRIALS = schema.TRIALS
 PROGRESS = "progress.json"
 MANIFEST = "manifest.json"
-
 
 #: what a report says that was asked to measure nothing
 NOT_MEASURED = "nothing is measured, as the run is evaluated again"

@@ -179,7 +179,7 @@ def sweep(
     local = LocalHost()
     host = plan.location.server or local
     with interrupt.noted(), contextlib.closing(local):
-        with store.journal(plan.folder / store.TRIALS) as (log, append):
+        with store.journal(plan.folder / schema.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
             remarks = [*log.remarks, *baseline_absent(plan)]
             refuse_foreign_trials(plan, log.trials, manifest)
@@ -198,7 +198,7 @@ def sweep(
 
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
-    log = store.read(folder / store.TRIALS)
+    log = store.read(folder / schema.TRIALS)
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
     rows = ({c.name: schema.value_of(c, trial) for c in asked} for trial in log.trials)
     counts = _unused(rows)
