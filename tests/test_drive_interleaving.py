@@ -1,6 +1,7 @@
 """Which cells of a sweep take turns, and what a set leaves of each."""
 
 import contextlib
+import dataclasses
 from collections import Counter
 from types import SimpleNamespace
 from unittest.mock import ANY
@@ -21,12 +22,14 @@ def model(name: str, **facts) -> schema.Model:
     return schema.Model(name=name, **defaults)
 
 
-MODELS = {
-    "epoll": model("epoll"),
-    "poll": model("poll"),
+PREFORK = {"family": "processes", "holds": "workers", "workers": "fixed"}
+MODELS = {name: model(name) for name in ("epoll", "epoll-et", "poll", "coroutine")} | {
     "select": model("select", holds="fd_setsize"),
     "iterative": model("iterative", holds="one"),
-    "prefork": model("prefork", holds="workers"),
+    "thread": model("thread", holds="threads"),
+    "prefork": model("prefork", **PREFORK),
+    "prefork-lock": model("prefork-lock", **PREFORK),
+    "uring-workers": model("uring-workers", family="completion", workers="fixed"),
     "gone": model("gone", available=False, reason="no kernel for it"),
 }
 
@@ -83,10 +86,9 @@ def test_a_server_without_others_is_measured_alone():
 
 
 def test_threads_take_turns_up_to_a_quarter_of_what_the_system_allows():
-    thread = model("thread", holds="threads")
-    tasks = {"tasks": 20_000}
-    assert interleaving.takes_turns(thread, cell("thread", 5000), **tasks)
-    assert not interleaving.takes_turns(thread, cell("thread", 5001), **tasks)
+    thread = MODELS["thread"]
+    assert interleaving.takes_turns(thread, cell("thread", 5000), tasks=20_000)
+    assert not interleaving.takes_turns(thread, cell("thread", 5001), tasks=20_000)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +156,10 @@ def test_sets_share_a_trial_with_numbers_of_connections_beside():
 
 def test_numbers_of_connections_of_one_server_stay_together():
     """Only then rounds tell what more connections cost it."""
-    names = ("epoll", "poll", "thread", "coroutine")
-    models = MODELS | {n: model(n) for n in names}
+    names = ("epoll", "poll", "epoll-et", "coroutine")
     cells = [cell(name, n) for name in names for n in (10, 9_000)]
-    both = ("model", "connections")
     room = capacity.Room(20_000, 1e9, 1e12)
-    groups = grouped(cells, both, models=models, room=lambda: room)
+    groups = grouped(cells, ("model", "connections"), room=lambda: room)
     assert len(groups) == 3
     for group in groups:
         of_group = [cells[slot.cell] for slot in group.all]
@@ -178,26 +178,24 @@ def test_a_client_has_so_many_targets_and_no_more():
     assert max(len(group.all) for group in groups) <= interleaving.TARGETS_MOST
 
 
-LITTLE = {
-    "connections": {"connections": 25},
-    "tasks": {"tasks": 25},
-    "memory": {"memory_bytes": 25 * capacity.CONNECTION_BYTES},
-    "rings": {"locked_bytes": 5 * capacity.RING_BYTES},
-}
+WIDE = capacity.Room(1e9, 1e9, 1e15, locked_bytes=1e15)
 
 
-@pytest.mark.parametrize("scarce", LITTLE)
-def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
+@pytest.mark.parametrize(
+    ("name", "little"),
+    [
+        ("epoll", {"connections": 25}),
+        ("thread", {"tasks": 25}),
+        ("epoll", {"memory_bytes": 25 * capacity.CONNECTION_BYTES}),
+        ("uring-workers", {"locked_bytes": 5 * capacity.RING_BYTES}),
+    ],
+)
+def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, name, little):
     """Each part carries the baseline."""
-    wide = {"connections": 1e9, "tasks": 1e9, "memory_bytes": 1e15}
-    wide |= {"locked_bytes": 1e15}
-    room = capacity.Room(**wide | LITTLE[scarce])
+    room = dataclasses.replace(WIDE, **little)
     monkeypatch.setattr(capacity, "THREAD_BYTES", 0)
-    name = {"tasks": "thread", "rings": "uring-workers"}.get(scarce, "epoll")
-    rings = model("uring-workers", family="completion", workers="fixed")
-    models = MODELS | {"thread": model("thread", holds="threads"), rings.name: rings}
     cells = [cell(name, 10, workers=n) for n in range(1, 6)]
-    groups = grouped(cells, ("workers",), models=models, room=lambda: room)
+    groups = grouped(cells, ("workers",), room=lambda: room)
     assert [len(group.all) for group in groups] == [2] * 4
     assert all(0 in [slot.cell for slot in group.all] for group in groups)
     assert sum(bool(group.carried) for group in groups) == 3
@@ -206,14 +204,9 @@ def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, scarce):
 
 
 def test_a_set_holds_so_many_processes_whose_pages_are_shared():
-    models = MODELS | {
-        name: model(name, family="processes", holds="workers", workers="fixed")
-        for name in ("prefork", "prefork-lock")
-    }
     cells = [cell("epoll", 1000), cell("poll", 1000)]
     cells += [cell(name, 1000, workers=1000) for name in ("prefork", "prefork-lock")]
-    wide = capacity.Room(1e9, 1e9, 1e15)
-    groups = grouped(cells, ("model", "workers"), models=models, room=lambda: wide)
+    groups = grouped(cells, ("model", "workers"), room=lambda: WIDE)
     many = [[s.cell for s in group.all if s.cell >= 2] for group in groups]
     assert sorted(many) == [[2], [3]]
     assert capacity.PROCESSES_MOST < 2 * 1000
@@ -229,9 +222,8 @@ FEW = {
 }
 
 
-@pytest.mark.parametrize("load", FEW)
-def test_a_slice_is_short_where_one_user_asks_for_little(load):
-    setting, short = FEW[load]
+@pytest.mark.parametrize(("setting", "short"), FEW.values(), ids=FEW)
+def test_a_slice_is_short_where_one_user_asks_for_little(setting, short):
     length_s = turns.usual_slice_s({"workload": "echo"} | setting)
     assert length_s == (turns.SLICE_FEW_S if short else turns.SLICE_S)
 
