@@ -329,18 +329,22 @@ VERDICTS = {
     "half of them": (gates.workers, pooled(started=8, processes=2), False),
     "any number of workers": (gates.workers, pooled(started=1, kind="none"), None),
     "no workers": (gates.workers, closed(), None),
-    "others on four cores": (
+    "others on four watched cores": (
         gates.quiet,
         changed(BUSY, cores__watched=[0, 1, 2, 3]),
         True,
     ),
-    "others on one core": (gates.quiet, changed(BUSY, cores__watched=[0]), False),
-    "think time": (
+    "others on the one watched": (
+        gates.quiet,
+        changed(BUSY, cores__watched=[0]),
+        False,
+    ),
+    "think time is part of the cycle": (
         gates.little,
         closed(client__think_s=0.010, client__active=200),
         True,
     ),
-    "reconnecting": (gates.little, closed(**ANEW), True),
+    "reconnecting is part of the response": (gates.little, closed(**ANEW), True),
     "a short window": (gates.stationary, closed(client__window__seconds=0.3), None),
     "a burst": (gates.stationary, BURST, None),
     "a burst's end": (gates.response_times, BURST, None),

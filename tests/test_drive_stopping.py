@@ -136,11 +136,13 @@ NEXT = {
     ),
     "a cell has all that it may have": ([WIDE_MOST, _rows(80, 100, 120)], PAID, (1,)),
     "all cells have": ([WIDE_MOST] * 2, PAID, Enough(Reason.MOST, (6, 6), cells=2)),
+    # whatever the baseline's own scatter
     "in turns it is the ratio that has to be narrow": (
         [SCATTERED, _ratios(*NARROW)],
         {"n_min": 4, "sets": ((0, 1),)},
         Enough(Reason.MET, (4, 4)),
     ),
+    # all cells of the set with a wide ratio, none of the other set
     "more trials go to whole sets": (TWO_SETS, OF_TWO_SETS, (0, 1, 2)),
     "also where a budget pays": (TWO_SETS, OF_TWO_SETS | PAID, (0, 1, 2)),
     "three ratios are not enough": (

@@ -406,13 +406,14 @@ class _Sweep:
             return {}
         metrics = tuple(self.plan.rule.targets) or tuple(stopping.RATIO_TARGETS)
         name = schema.pick(rows[slot], "turns.set")
+        if name is None:
+            return dict.fromkeys(metrics)
         there = self.plan.copies(baseline, slot.repeat, name, self.kept)
         there |= {row["key"]: row for s, row in rows.items() if s.cell == baseline}
         used = [
             row
             for row in there.values()
-            if name is not None
-            and schema.pick(row, "turns.set") == name
+            if schema.pick(row, "turns.set") == name
             and stopping.is_used(schema.flatten(row))
         ]
         return rounds.to_baseline(rows[slot], used, metrics)
