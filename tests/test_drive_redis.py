@@ -16,8 +16,8 @@ installed = pytest.mark.skipif(
 )
 
 
-def port_of(place: redis.Redis) -> int:
-    return int(place.address.rpartition(":")[2])
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 def test_without_the_program_the_reason_is_said():
@@ -39,9 +39,9 @@ def test_it_holds_the_remarks_and_is_gone_afterwards():
     with redis.serving(remarks=7) as place:
         assert place.address.startswith("127.0.0.1:")
         assert f"Redis {place.version}" in str(place)
-        assert redis.command(port_of(place), "LLEN", redis.REMARKS) == ":7\r\n"
+        assert redis.command(port_of(place.address), "LLEN", redis.REMARKS) == ":7\r\n"
     with pytest.raises(ConnectionRefusedError):
-        redis.command(port_of(place), "PING")
+        redis.command(port_of(place.address), "PING")
 
 
 @installed
@@ -49,7 +49,7 @@ def test_its_cpu_time_is_that_of_a_companion():
     before = services.cpu_s()
     with redis.serving() as place:
         for _ in range(200):
-            redis.command(port_of(place), "LRANGE", redis.REMARKS, "0", "-1")
+            redis.command(port_of(place.address), "LRANGE", redis.REMARKS, "0", "-1")
         assert services.cpu_s() > 0
     assert before == services.cpu_s() == 0
 
@@ -58,7 +58,7 @@ def test_its_cpu_time_is_that_of_a_companion():
 def test_two_do_not_meet():
     with redis.serving(remarks=1) as one, redis.serving(remarks=2) as other:
         assert one.address != other.address
-        assert redis.command(port_of(one), "LLEN", redis.REMARKS) == ":1\r\n"
+        assert redis.command(port_of(one.address), "LLEN", redis.REMARKS) == ":1\r\n"
 
 
 _HOLDER = """
@@ -78,8 +78,7 @@ def test_it_dies_with_whoever_started_it(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
-    address = holder.stdout.readline().strip()
-    port = int(address.rpartition(":")[2])
+    port = port_of(holder.stdout.readline())
     assert redis.command(port, "PING") == "+PONG\r\n"
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()

@@ -144,6 +144,7 @@ class _Program:
     pidfd: int
     errors_fd: int
     files: dict[str, int]
+    resources: contextlib.ExitStack
     pending: bytearray = field(default_factory=bytearray)
     eof: bool = False
     asked_to_end: bool = False
@@ -255,12 +256,14 @@ class LocalHost:
                 undo.enter_context(process)
                 undo.callback(process.kill)
                 pidfd = os.pidfd_open(process.pid)
-                undo.pop_all()  # it runs: `stop` closes and ends all of it
+                undo.callback(os.close, pidfd)
+                resources = undo.pop_all()  # it runs: `stop` closes and ends all of it
         except OSError as error:
             name = os.path.basename(argv[0])
             raise ProgramError(f"{name}: cannot start: {error.strerror}") from error
         os.set_blocking(process.stdout.fileno(), False)
-        self._programs[process.pid] = _Program(process, pidfd, errors_fd, fds)
+        program = _Program(process, pidfd, errors_fd, fds, resources)
+        self._programs[process.pid] = program
         return process.pid
 
     def tell(self, handle: int, line: str) -> None:
@@ -318,9 +321,8 @@ class LocalHost:
             program.ask_to_end()
             program.wait_until_ended(grace_s)
         _signal_group(handle, signal.SIGKILL)
-        with program.process as process:  # its pipes are closed then
-            status = process.wait()
-            program.drain()
+        status = program.process.wait()
+        program.drain()
         ended = Ended(
             exit=status,
             early=program.early,
@@ -331,8 +333,7 @@ class LocalHost:
                 for name, fd in program.files.items()
             },
         )
-        for fd in (program.pidfd, program.errors_fd, *program.files.values()):
-            os.close(fd)
+        program.resources.close()
         return ended
 
     def pause(self, handle: int) -> None:
