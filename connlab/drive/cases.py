@@ -44,8 +44,8 @@ _RING_WORKERS = ("completion", "fixed")
 _TCP_LISTEN, _TCP_TIME_WAIT = 0x0A, 0x06
 
 #: of whom they asked
-SUBJECTS = ("thread", "select", "epoll", CLIENT)
-#: what is asked -> their cases, one for each of `SUBJECTS`
+_SUBJECTS = ("thread", "select", "epoll", CLIENT)
+#: what is asked -> their cases, one for each of `_SUBJECTS`
 QUESTIONS = {
     "varied lengths": (2, 3, 4, 1),
     "the same bytes": (6, 7, 8, 5),
@@ -175,7 +175,7 @@ def open_sockets(port: int) -> int:
 
 
 def _answer(question: str, subject: str, holds: bool | None, evidence: str) -> Answer:
-    theirs = zip(SUBJECTS, QUESTIONS[question], strict=True)
+    theirs = zip(_SUBJECTS, QUESTIONS[question], strict=True)
     numbers = tuple(number for whose, number in theirs if whose == subject)
     return Answer(question, subject, numbers, holds, evidence)
 

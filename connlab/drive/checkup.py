@@ -88,11 +88,6 @@ class Capacity:
     limited_by: str
     note: str = ""
 
-    def __str__(self) -> str:
-        count = "–" if self.connections is None else f"{self.connections:,}"
-        note = f" ({self.note})" if self.note else ""
-        return f"{count.replace(',', ' '):>10}  {self.limited_by}{note}"
-
 
 @dataclass(frozen=True)
 class Checkup:
@@ -113,13 +108,10 @@ class Checkup:
         if self.capacities:
             lines += ["", "connections that each model can hold here:"]
             width = max(len(row.model) for row in self.capacities)
-            lines += [f"  {row.model:{width}}{row}" for row in self.capacities]
+            lines += [_capacity_line(row, width) for row in self.capacities]
         bad = [f.name for f in self.findings if f.grade in ("noise", "missing")]
-        lines += [
-            "",
-            f"to look at: {', '.join(bad)}" if bad else "nothing is in the way",
-        ]
-        return "\n".join(lines)
+        summary = f"to look at: {', '.join(bad)}" if bad else "nothing is in the way"
+        return "\n".join([*lines, "", summary])
 
     __repr__ = __str__
 
@@ -264,6 +256,14 @@ def capacity(model: schema.Model, facts: Mapping[str, Any]) -> Capacity:
     more = of_each and name not in ("memory", _BOTH_ENDS)
     note = "× N with --processes N" if more else ""
     return Capacity(model.name, max(0, limits[name]), name, note)
+
+
+def _capacity_line(capacity: Capacity, width: int) -> str:
+    count = "–"
+    if capacity.connections is not None:
+        count = f"{capacity.connections:,}".replace(",", " ")
+    note = f" ({capacity.note})" if capacity.note else ""
+    return f"  {capacity.model:{width}}{count:>10}  {capacity.limited_by}{note}"
 
 
 def _system(facts: Mapping) -> Finding:

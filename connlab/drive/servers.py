@@ -237,11 +237,11 @@ def entry_of(name: str) -> Entry | None:
     after ``at:`` that is no address.
     """
     bare = {"name": name, "label": name, "family": FAMILY, "language": ""}
-    if is_command(name):
-        return Entry(**bare, command=name)
     if is_address(name):
         at = address.parse(name.removeprefix(address.WORD))
         return Entry(**bare, at=str(at))
+    if is_command(name):
+        return Entry(**bare, command=name)
     return entries().get(name)
 
 
