@@ -152,10 +152,11 @@ class Lab:
             if link["ifname"].startswith(self.link("")):
                 _ip("link", "del", link["ifname"], check=False)
         spaces = _ip("-json", "netns", "list", check=False).stdout
-        for space in json.loads(spaces or "[]"):
-            if space["name"].startswith(f"connlab{self.number}-"):
-                _kill_all(space["name"])
-                _ip("netns", "del", space["name"], check=False)
+        for name in (space["name"] for space in json.loads(spaces or "[]")):
+            if name.startswith(f"connlab{self.number}-"):
+                for pid in _ip("netns", "pids", name, check=False).stdout.split():
+                    _kill(int(pid))
+                _ip("netns", "del", name, check=False)
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -223,11 +224,6 @@ def _ip(*words: str, check: bool = True) -> subprocess.CompletedProcess:
     if check and done.returncode:
         raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
     return done
-
-
-def _kill_all(space: str) -> None:
-    for pid in _ip("netns", "pids", space, check=False).stdout.split():
-        _kill(int(pid))
 
 
 def _kill(pid: int) -> None:

@@ -123,10 +123,7 @@ class Turning(RemotePrograms):
             if self.connected:
                 return True
             if time.monotonic() > until_s:
-                late = (
-                    program.name for program in self.programs if not program.connected
-                )
-                names = ", ".join(late)
+                names = ", ".join(p.name for p in self.programs if not p.connected)
                 raise ProgramError(f"{names} not connected after {allowed_s:.0f} s")
             time.sleep(_SOON_S)
         return False
