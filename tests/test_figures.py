@@ -10,12 +10,22 @@ import pandas as pd
 import publish_made as made
 import pytest
 import seaborn as sns
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from connlab import figures
 from connlab.study.calibration import CEILING
 from connlab.study.frames import counted
 from connlab.study.interval import Interval
+
+
+def curves(columns: str, rows: list[tuple], **look) -> sns.FacetGrid:
+    """Draw rows as lines, one for each model."""
+    trials = pd.DataFrame(rows, columns=columns.split())
+    drawn = {"x": "x", "y": "y", "hue": "model", "kind": "line", "legend": "full"}
+    if "family" in trials:
+        drawn |= {"palette": figures.palette(trials), "marker": "o"}
+    return sns.relplot(trials, **drawn | look)
 
 
 def test_a_white_dot_stands_in_the_facet_of_its_model():
@@ -60,16 +70,7 @@ def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone(once_more)
     if once_more:
         extra = trials.iloc[3:].assign(ok=True, carried=True)
         trials = pd.concat([trials.assign(carried=False), extra])
-    grid = sns.relplot(
-        trials[counted(trials)],
-        x="x",
-        y="y",
-        hue="model",
-        palette=figures.palette(trials),
-        kind="line",
-        marker="o",
-        legend="full",
-    )
+    grid = curves(" ".join(trials), trials[counted(trials)].to_numpy().tolist())
     before = grid.ax.get_ylim()
     figures.failed(grid, trials, x="x")
     assert grid.ax.get_ylim()[0] == before[0]
@@ -148,13 +149,8 @@ def test_a_forest_without_a_pair_says_so():
 
 @pytest.mark.parametrize("top", [3, 30_000], ids=["one decade", "four"])
 def test_facets_share_their_axes_and_nothing_overlaps(top):
-    rows = pd.DataFrame(
-        [(p, m, x, x * top) for p in "abcd" for m in ("m", "model") for x in (1, 9)],
-        columns=["panel", "model", "x", "y"],
-    )
-    grid = sns.relplot(
-        rows, x="x", y="y", hue="model", col="panel", col_wrap=2, kind="line", height=2
-    )
+    rows = [(p, m, x, x * top) for p in "abcd" for m in ("m", "model") for x in (1, 9)]
+    grid = curves("panel model x y", rows, col="panel", col_wrap=2, height=2)
     grid.set(xlabel="connections", ylabel="time")
     figures.log_x(grid, [1, 9])
     figures.log_y(grid)
@@ -167,12 +163,8 @@ def test_facets_share_their_axes_and_nothing_overlaps(top):
         texts += [*ticks, *ax.texts, ax.yaxis.label, ax.title]
     texts = [text for text in texts if text.get_visible() and text.get_text()]
     boxes = [(text.get_text(), Text.get_window_extent(text)) for text in texts]
-    overlapping = [
-        (a, b)
-        for (a, box_a), (b, box_b) in combinations(boxes, 2)
-        if box_a.overlaps(box_b)
-    ]
-    assert overlapping == []
+    pairs = combinations(boxes, 2)
+    assert [(a, b) for (a, box), (b, other) in pairs if box.overlaps(other)] == []
     named = [ax.get_ylabel() != "" for ax in grid.axes.flat]
     assert named == [True, False, True, False]
 
@@ -180,10 +172,7 @@ def test_facets_share_their_axes_and_nothing_overlaps(top):
 def test_long_names_are_written_beside_their_facet_and_not_below_the_next():
     name = "a name of some length"
     rows = [(panel, name, x, x) for panel in "abc" for x in (1, 9)]
-    trials = pd.DataFrame(rows, columns=["panel", "model", "x", "y"])
-    grid = sns.relplot(
-        trials, x="x", y="y", hue="model", col="panel", kind="line", height=1.6
-    )
+    grid = curves("panel model x y", rows, col="panel", height=1.6)
     figures.line_ends(grid)
     grid.figure.draw_without_rendering()
     names = [Text.get_window_extent(ax.texts[0]) for ax in grid.axes.flat]
@@ -196,17 +185,13 @@ def test_long_names_are_written_beside_their_facet_and_not_below_the_next():
 def test_lines_of_a_family_differ_in_dash_and_marker_and_leaders_are_no_lines():
     models = {"poll": "readiness", "epoll": "readiness", "thread": "threads"}
     rows = [(m, f, x, x + i) for i, (m, f) in enumerate(models.items()) for x in (1, 9)]
-    trials = pd.DataFrame(rows, columns=["model", "family", "x", "y"])
-    look = {"hue": "model", "palette": figures.palette(trials), "marker": "o"}
-    grid = sns.relplot(trials, x="x", y="y", kind="line", legend="full", **look)
+    grid = curves("model family x y", rows)
     figures.line_ends(grid)
     poll, epoll, thread = grid.ax.lines[:3]
     assert poll._dash_pattern != epoll._dash_pattern
     assert poll.get_marker() != epoll.get_marker()
-    assert (thread._dash_pattern, thread.get_marker()) == (
-        poll._dash_pattern,
-        poll.get_marker(),
-    )
+    assert thread._dash_pattern == poll._dash_pattern
+    assert thread.get_marker() == poll.get_marker()
     leader = grid.ax.texts[0].arrow_patch
     assert mpl.colors.to_hex(leader.get_edgecolor()) == figures.FAINT.lower()
     assert leader.get_linewidth() < poll.get_linewidth()
@@ -214,8 +199,7 @@ def test_lines_of_a_family_differ_in_dash_and_marker_and_leaders_are_no_lines():
 
 def test_the_name_of_a_line_that_ends_early_stands_at_its_last_point():
     rows = [("epoll", 1, 5.0), ("epoll", 9, 1.0), ("poll", 1, 8.0), ("poll", 3, 9.0)]
-    trials = pd.DataFrame(rows, columns=["model", "x", "y"])
-    grid = sns.relplot(trials, x="x", y="y", hue="model", kind="line", legend="full")
+    grid = curves("model x y", rows)
     figures.line_ends(grid)
     texts = {text.get_text(): text for text in grid.ax.texts}
     assert texts["poll"].xy == (3, 9.0)
@@ -235,20 +219,23 @@ def test_figures_call_a_listed_model_by_its_name_and_others_by_their_labels():
 
 def test_a_name_stands_where_its_line_ends_on_an_inverted_axis():
     rows = [("epoll", 1, 5.0), ("epoll", 9, 1.0), ("poll", 1, 8.0), ("poll", 9, 1.0)]
-    trials = pd.DataFrame(rows, columns=["model", "x", "y"])
-    grid = sns.relplot(trials, x="x", y="y", hue="model", kind="line", legend="full")
+    grid = curves("model x y", rows)
     grid.ax.invert_xaxis()
     figures.line_ends(grid)
     ends = {text.get_text(): text.xy for text in grid.ax.texts}
     assert ends == {"epoll": (1, 5.0), "poll": (1, 8.0)}
 
 
+def forest_of(*values: float, **look) -> Figure:
+    rows = [{"model": v, "value": v, "lo": v, "hi": v} for v in values]
+    return figures.forest(pd.DataFrame(rows), **look)
+
+
 @pytest.mark.parametrize(
     ("least", "most"), [(0.9, 1.2), (0.7, 2.9), (0.8, 8), (1, 300)]
 )
 def test_ratios_can_be_read_off_their_axis(least, most):
-    rows = [{"model": v, "value": v, "lo": v, "hi": v} for v in (least, most)]
-    ax = figures.forest(pd.DataFrame(rows)).axes[0]
+    ax = forest_of(least, most).axes[0]
     low, high = ax.get_xlim()
     shown = [tick for tick in ax.get_xticks() if low <= tick <= high]
     assert 3 <= len(shown) <= 9
@@ -257,8 +244,7 @@ def test_ratios_can_be_read_off_their_axis(least, most):
 
 @pytest.mark.parametrize("most", [1.1, 8.0, 40.0])
 def test_the_dot_of_the_largest_ratio_is_whole(most):
-    rows = [{"model": v, "value": v, "lo": v, "hi": v} for v in (0.7, most)]
-    figure = figures.forest(pd.DataFrame(rows), width=3.9)
+    figure = forest_of(0.7, most, width=3.9)
     figure.draw_without_rendering()
     (ax,) = figure.axes
     radius = 2.25 / 72 * figure.dpi

@@ -22,8 +22,13 @@ def trials(tmp_path):
 
 
 @pytest.fixture
-def report(trials, tmp_path):
-    report = Report(trials, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+def about(tmp_path):
+    return {"number": 1, "question": "Q?", "factors": FACTORS, "root": tmp_path}
+
+
+@pytest.fixture
+def report(trials, about):
+    report = Report(trials, **about)
     report.answer("So it is.")
     return report
 
@@ -62,13 +67,13 @@ def test_a_number_has_one_home(trials, report):
         report.write()
 
 
-def test_a_study_without_a_usable_trial_names_the_reason(trials, tmp_path):
+def test_a_study_without_a_usable_trial_names_the_reason(trials, about):
     none = trials.assign(ok=False, reason="machine busy")
     with pytest.raises(RunError, match="20 trials.*machine busy.*quiet"):
-        Report(none, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+        Report(none, **about)
     one = none.head(1).assign(reason="server died")
     with pytest.raises(RunError, match="1 trial may.*server died$"):
-        Report(one, number=1, question="Q?", factors=FACTORS, root=tmp_path)
+        Report(one, **about)
 
 
 def test_a_name_is_given_to_one_figure_and_one_table(report):
@@ -133,13 +138,12 @@ def test_a_figure_is_the_same_file_each_time(trials, report):
 
 @pytest.mark.parametrize(("factor", "stays"), [(1 + 1e-15, True), (1 + 1e-8, False)])
 def test_values_that_differ_in_their_last_digits_only_are_not_written_again(
-    trials, report, tmp_path, factor, stays
+    trials, report, about, factor, stays
 ):
     """Another processor may add in another order; a committed run does not change."""
     cells = intervals(trials, "throughput_rps", FACTORS)
-    facts = {"number": 1, "question": "Q?", "factors": FACTORS, "root": tmp_path}
     written = []
-    for one in (report, Report(trials, **facts)):
+    for one in (report, Report(trials, **about)):
         one.answer("So it is.")
         one.figure("it", sns.relplot(cells, x="connections", y="value"), cells)
         one.cells(cells)
@@ -230,12 +234,11 @@ def test_a_study_that_cannot_be_measured_ends_with_its_reason(tmp_path):
     assert written["figures"] == []
 
 
-def test_the_trials_of_a_report_are_taken_again_where_it_is_evaluated(trials, tmp_path):
+def test_the_trials_of_a_report_are_taken_again_where_it_is_evaluated(trials, about):
     def read(levels, **how):
         how |= {"only": {"connections": levels}, "warn": False}
-        return load("made", made.STUDY, root=tmp_path, **how)
+        return load("made", made.STUDY, root=about["root"], **how)
 
-    about = {"number": 1, "question": "Q?", "factors": FACTORS, "root": tmp_path}
     again = read([10], measure=False)
     assert len(again) == len(trials)  # of a run that kept no settings
     report = Report(read([10]), **about)
