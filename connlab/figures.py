@@ -31,7 +31,6 @@ from IPython.display import Image, display
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
@@ -57,7 +56,13 @@ _SMALL = 8.0
 _LINE, _GAP = 0.16, 0.3
 #: height of a line of crosses, as a share of the facet's
 _CROSS = 0.05
-_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": FAINT}
+_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": FAINT, "relpos": (0, 0.5)}
+_OUTSIDE = {"textcoords": "axes fraction", "va": "center", "arrowprops": _LEADER}
+_OUTSIDE |= {"annotation_clip": False}
+_PALE = {"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.3}
+_BESIDE = {"xytext": (4, 2), "textcoords": "offset points", "va": "bottom"}
+_BESIDE |= {"bbox": _PALE, "zorder": 8}
+"""Where the name of a line stands: right of the facet, or at the line's last point."""
 _EARLY = 0.85
 """A line that ends left of this share of its facet has its name at its last point."""
 _HUE = 0.03
@@ -87,14 +92,10 @@ def palette(trials: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
         As from `connlab.study.load`; or any frame with the column model, and family
         where there is more than one.
     """
-    by_model = styles(trials)
-    relatives: dict[str, list[str]] = {}
-    for model, shown in by_model.items():
-        relatives.setdefault(shown.color, []).append(model)
-    colors = {}
-    for base, names in relatives.items():
-        colors |= zip(names, _shades(base, len(names)), strict=True)
-    return {model: colors[model] for model in by_model}
+    models, colors = styles(trials), {}
+    for base, relatives in models.groupby("color"):
+        colors |= zip(relatives.index, _shades(base, len(relatives)), strict=True)
+    return {model: colors[model] for model in models.index}
 
 
 def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
@@ -108,7 +109,7 @@ def _shades(base: str, count: int) -> list[tuple[float, float, float]]:
 
 def labels(trials: pd.DataFrame) -> dict[str, str]:
     """Return what each model is called on figures."""
-    return {model: shown.label for model, shown in styles(trials).items()}
+    return styles(trials)["label"].to_dict()
 
 
 def names(trials: pd.DataFrame) -> dict[str, str]:
@@ -256,11 +257,6 @@ def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
     return marks
 
 
-def _ink(line: Line2D) -> tuple[float, ...]:
-    """Return a line's colour as its name is written in: darker, to be read."""
-    return tuple(0.75 * c for c in mpl.colors.to_rgb(line.get_color()))
-
-
 def _name_outer_axes(grid: sns.FacetGrid) -> None:
     # Seaborn hid only the labels of the ticks that the grid began with.
     axes = axes_of(grid)
@@ -279,36 +275,16 @@ def _write_ends(ax: Axes, ends: dict) -> None:
     height = ax.get_window_extent().height / ax.figure.dpi
     gap = 1.2 * _SMALL / 72 / height
     places = {level: to_axes.transform(end[:2]) for level, end in ends.items()}
-    for level in [name for name, (x, _) in places.items() if x < _EARLY]:
-        _write_beside(ax, level, *ends.pop(level))
-    wanted = [float(places[level][1]) for level in ends]
+    late = [level for level, (x, _) in places.items() if x >= _EARLY]
+    wanted = [float(places[level][1]) for level in late]
     heights = spread(wanted, gap, 0.0, 1.0) if wanted else []
-    for (level, (x, y, line)), height in zip(ends.items(), heights, strict=True):
-        ax.annotate(
-            level,
-            (x, y),
-            xytext=(1.04, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize=_SMALL,
-            color=_ink(line),
-            annotation_clip=False,
-            arrowprops={"relpos": (0, 0.5), **_LEADER},
-        )
-
-
-def _write_beside(ax: Axes, level: str, x: float, y: float, line: Line2D) -> None:
-    ax.annotate(
-        level,
-        (x, y),
-        xytext=(4, 2),
-        textcoords="offset points",
-        va="bottom",
-        fontsize=_SMALL,
-        color=_ink(line),
-        bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 0.3},
-        zorder=8,
-    )
+    where = dict.fromkeys([level for level in ends if level not in late], _BESIDE)
+    for level, height in zip(late, heights, strict=True):
+        where[level] = _OUTSIDE | {"xytext": (1.04, height)}
+    for level, place in where.items():
+        x, y, line = ends[level]
+        ink = [0.75 * c for c in mpl.colors.to_rgb(line.get_color())]  # to be read
+        ax.annotate(level, (x, y), fontsize=_SMALL, color=ink, **place)
 
 
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:

@@ -53,8 +53,6 @@ def crossings(
         return empty
     # beyond the last level of a trial the sides may have changed places unseen
     logs = logs.dropna(subset=[logs.columns[0], logs.columns[-1]])
-    if logs.empty:
-        return empty
     levels = [_zero(row.dropna()) for _, row in logs.iterrows()]
     rows = logs.reset_index()[keys]
     return as_trials(rows.assign(sides=f"{side} and {other}", crossing=levels))

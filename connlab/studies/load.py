@@ -7,7 +7,6 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -166,17 +165,13 @@ def turns_over_plan(run: str, *, root: str | Path = "runs") -> dict[str, float]:
     longer where it is more than it can.
     """
     path = schema.study_folder(run, "load", root=root) / schema.TRIALS
-    lasted = {t["key"]: _lasted(t) for t in schema.read_log(path).trials}
-    return {key: value for key, value in lasted.items() if value}
-
-
-def _lasted(trial: Mapping[str, Any]) -> float | None:
-    counted_s = schema.counted_rounds(trial, "seconds")
-    if not counted_s:
-        return None
-    turns = trial["turns"]
-    lead_in_s, planned_s = turns["lead_in_ms"] / 1e3, turns["slice_ms"] / 1e3
-    return (lead_in_s + statistics.median(counted_s)) / planned_s
+    lasted = {}
+    for trial in schema.read_log(path).trials:
+        if seconds := schema.counted_rounds(trial, "seconds"):
+            turns = trial["turns"]
+            lead_in_s, planned_s = turns["lead_in_ms"] / 1e3, turns["slice_ms"] / 1e3
+            lasted[trial["key"]] = (lead_in_s + statistics.median(seconds)) / planned_s
+    return lasted
 
 
 def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
@@ -190,7 +185,7 @@ def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
     trials : DataFrame
         As from `connlab.study.load`.
     lasted : mapping of str to float
-        By key, as from `lasting`.
+        By key, as from `turns_over_plan`.
     """
     alone = (trials["rate"] / trials["throughput_rps"]).astype(float)
     in_turns = trials["key"].map(lasted).astype(float)

@@ -6,8 +6,6 @@ at least 3 against white.
 """
 
 import zlib
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,21 +31,13 @@ WIDTH = 6.3
 """Inches: the text width of the printed page."""
 
 
-@dataclass(frozen=True)
-class Style:
-    """How one curve is drawn."""
-
-    label: str
-    color: str
-
-
-def styles(frame: pd.DataFrame) -> dict[str, Style]:
-    """Return the style of every model in a frame, in the order to show them.
+def styles(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return label and color of every model in a frame, in the order to show them.
 
     That is the order of `server --list` in the run's manifest
     (``frame.attrs["registry"]``), then by family and name. A frame has the column
     model, and perhaps family and model_label. A label that several would have is taken
-    by none: they are called by their names.
+    by none: they are called by their names. Models are the index.
     """
     registry = {row["name"]: row for row in frame.attrs.get("registry") or ()}
     columns = [c for c in ("family", "model_label") if c in frame]
@@ -55,23 +45,18 @@ def styles(frame: pd.DataFrame) -> dict[str, Style]:
     rows = rows.astype(object).where(rows.notna(), None)
     facts = rows.rename(columns={"model_label": "label"}).to_dict("index")
     models = {name: registry.get(name, row) for name, row in facts.items()}
+    listed = {name: place for place, name in enumerate(registry)}
+    families = {family: place for place, family in enumerate(FAMILIES)}
 
     def rank(name: str) -> tuple[int, int, str]:
-        family, listed, families = models[name].get("family"), [*registry], [*FAMILIES]
-        return (
-            listed.index(name) if name in listed else len(listed),
-            families.index(family) if family in families else len(families),
-            name,
-        )
+        family = models[name].get("family")
+        return listed.get(name, len(listed)), families.get(family, len(families)), name
 
-    labels = {n: models[n].get("label") or n for n in sorted(models, key=rank)}
-    shared = Counter(labels.values())  # command lines are called by their program
-    return {
-        name: Style(
-            label if shared[label] == 1 else name, color(models[name].get("family"))
-        )
-        for name, label in labels.items()
-    }
+    order = sorted(models, key=rank)
+    labels = pd.Series({n: models[n].get("label") or n for n in order}, dtype=object)
+    shared = labels.duplicated(keep=False)  # command lines are called by their program
+    colors = pd.Series({n: color(models[n].get("family")) for n in order}, dtype=object)
+    return pd.DataFrame({"label": labels.mask(shared, labels.index), "color": colors})
 
 
 def color(family: str | None) -> str:
