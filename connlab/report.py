@@ -304,7 +304,7 @@ def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:
 
 def _ratios_text(pairs: pd.DataFrame) -> str:
     """Return the first ratios that a claim rests on."""
-    texts = [text for text in _with_bounds(_with_text(pairs)) if text]
+    texts = list(filter(None, _bounded(pairs)))
     more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
     return f"ratio {', '.join(texts[:4])}{more}" if texts else "not measured here"
 
@@ -359,8 +359,7 @@ def text_table(
         number. Each is in the unit that reads best, and a bound says that it is one.
     """
     rows = [rows] if isinstance(rows, str) else list(rows)
-    texts = _with_text(cells)
-    texts = texts.assign(text=_with_bounds(texts))
+    texts = cells.assign(text=_bounded(cells))
     wide = texts.pivot(index=rows, columns=columns, values="text")
     wide = wide[list(dict.fromkeys(cells[columns]))]
     wide.columns = [level(c) for c in wide.columns]
@@ -474,8 +473,9 @@ def with_bound(row: Mapping[str, Any], text: str) -> str:
     return f"{bound(row)} {text}".strip() if text else ""
 
 
-def _with_bounds(table: pd.DataFrame) -> list[str]:
-    return [with_bound(row, row["text"]) for row in table.to_dict("records")]
+def _bounded(frame: pd.DataFrame) -> list[str]:
+    rows = _with_text(frame).to_dict("records")
+    return [with_bound(row, row["text"]) for row in rows]
 
 
 _OPPOSITE = {"at least": "at most", "at most": "at least", "": ""}

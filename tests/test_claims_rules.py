@@ -322,7 +322,7 @@ def test_the_share_that_is_served_counts_trials_that_lost_clients(surviving, ver
     gates = ["census", "little", "stationary"]
     more = pair | {"metric": "surviving", "expect": "more", "overlook": gates}
     less = pair | {"metric": "longest_wait_s", "expect": "less"}
-    share, wait = apply(frame, {"rule": "every", "parts": [more, less]}).parts
+    share, wait = (apply(frame, rule) for rule in (more, less))
     assert share.verdict == verdict
     assert share.effect.value == pytest.approx(1000 / min(surviving + 0.5, 1000))
     if whole:

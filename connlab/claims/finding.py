@@ -48,7 +48,6 @@ class Finding:
     why: str
     effect: Interval | None = None
     unit: str = "ratio"
-    parts: tuple[Finding, ...] = ()
     claimed: tuple[float, float] | None = None
     of: str = ""
 

@@ -34,7 +34,7 @@ def every(
     the whole, else one that keeps it from holding; of several the one whose interval is
     furthest from what was claimed. A number without an interval decided nothing.
     """
-    findings = tuple(apply(trials, part, printed) for part in parts)
+    findings = [apply(trials, part, printed) for part in parts]
     if not findings:
         raise Untestable("no part")
     verdicts = {finding.verdict for finding in findings}
@@ -49,7 +49,7 @@ def every(
     why = _counted(findings)
     decided = (part for part in ranked if part.effect and part.effect.determined)
     shown = next(decided, Finding(verdict, why))
-    return replace(shown, verdict=verdict, why=why, parts=findings)
+    return replace(shown, verdict=verdict, why=why)
 
 
 _OTHERS: dict[Verdict, str] = {

@@ -67,8 +67,6 @@ def sample(x: Sequence[float]) -> np.ndarray:
     What a failed trial means is for the caller to decide, not for the arithmetic.
     """
     a = np.asarray(x, dtype=float)
-    if a.ndim != 1:
-        raise ValueError(f"x has {a.ndim} dimensions: one number per trial is needed")
     bad = int(np.sum(~np.isfinite(a)))
     if bad:
         raise ValueError(f"{bad} of {len(a)} trials have no finite value")

@@ -10,7 +10,6 @@ from connlab import schema
 class Metric:
     """How a column is printed."""
 
-    name: str
     label: str
     unit: str
     """Base unit of the column; for rates with what is counted: "requests/s"."""
@@ -31,11 +30,11 @@ _COLUMNS = {column.name: column for column in schema.COLUMNS}
 def metric(name: str) -> Metric:
     """Return a column's label and unit; of an undeclared one less is better."""
     if name in _MADE:
-        return Metric(name, *_MADE[name])
+        return Metric(*_MADE[name])
     if column := _COLUMNS.get(name):
         better = "higher" if column.better == "higher" else "lower"
-        return Metric(name, column.label or column.description, column.unit, better)
-    return Metric(name, name.replace("_", " "), "", "lower")
+        return Metric(column.label or column.description, column.unit, better)
+    return Metric(name.replace("_", " "), "", "lower")
 
 
 def is_share(name: str) -> bool:
