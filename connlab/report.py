@@ -33,7 +33,7 @@ from connlab import figures
 from connlab.schema import study_folder
 from connlab.study import results
 from connlab.study.formatting import counted, in_best_unit, number_text, plain
-from connlab.study.frames import GATES, RunError
+from connlab.study.frames import GATES, RunError, load_manifest
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 
@@ -105,9 +105,30 @@ class Report:
         return report
 
     def _begin(
-        self, study: str, *, run: str, root: str | Path = "runs", **about: Any
+        self,
+        study: str,
+        *,
+        run: str,
+        number: int,
+        question: str,
+        root: str | Path = "runs",
+        trials: pd.DataFrame | None = None,
+        factors: Sequence[str] = (),
     ) -> None:
-        self._facts = results.begin(study, run=run, root=root, **about)
+        manifest = load_manifest(run, root=root)
+        about: dict[str, Any] = {"number": number, "question": question, "answer": ""}
+        about["commit"] = results.commit_of(manifest)
+        about["machine"] = results.machine_of(manifest)
+        if trials is not None:
+            entry = (manifest.get("studies") or {}).get(study) or {}
+            about["settings"] = trials.attrs.get("settings")
+            about["trials"] = results.count_trials(trials)
+            about["stopping"] = results.stopping_of(entry)
+            about["failures"] = results.failed_cells(trials, factors)
+            about["notes"] = list(trials.attrs["notes"])
+        self._facts = results.Results(
+            schema=results.SCHEMA, study=study, run=run, **about
+        )
         self.folder = study_folder(run, study, root=root)
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []

@@ -409,8 +409,8 @@ def hosts(*ratios: list[float], stand_in: bool = False, **given: Any) -> dict[st
         for arm, x in zip(there, of, strict=False)
     ]
     far = [pair(arm=there[-1])] if ratios else []
-    asked = SimpleNamespace(on_one_machine=lambda *_, **__: stand_in)
-    names = {"needs": asked}
+    environments = {"x": {}, "y": {"stand_in": stand_in}}
+    names = {"load_manifest": lambda *_, **__: {"environments": environments}}
     names["pairs"] = pd.DataFrame(rows, columns=list(pair(arm="", model="")))
     names |= {"there": there, "first": there[0], "names": {"0": "poll", "1": "thread"}}
     return names | {"own": pd.DataFrame(far, columns=list(pair(arm="")))}

@@ -93,8 +93,9 @@ def test_room_is_that_of_the_run(tmp_path):
     (tmp_path / "r").mkdir()
     machine = {"sysctls": {"net.ipv4.ip_local_port_range": "1000 1999"}}
     machine |= {"limits": {"descriptors": {"hard": 500}}}
-    environments = {"x": {}, "y": {"stand_in": True}}
-    manifest = {"machine": machine, "environments": environments}
-    (tmp_path / "r" / "manifest.json").write_text(json.dumps(manifest))
-    assert hosts.limits("r", root=tmp_path) == {"ports": 1000, "descriptors": 500}
-    assert hosts.on_one_machine("r", root=tmp_path)
+    (tmp_path / "r" / "manifest.json").write_text(json.dumps({"machine": machine}))
+    columns = ["arm", "connections", "established", "failure"]
+    names = {"crowded": pd.DataFrame(columns=columns), "report": Mock(spec=Report)}
+    names |= {"run": "r", "root": tmp_path}
+    found = rules.execute("14-hosts", "cell-22", **names)["limits"]
+    assert found == {"ports": 1000, "descriptors": 500}

@@ -10,6 +10,7 @@ import pytest
 import study_made as made
 
 from connlab.publish import results as published
+from connlab.report import Report
 from connlab.study import results
 
 FACTORS = ["model", "connections"]
@@ -24,16 +25,15 @@ def frame(tmp_path):
 
 
 @pytest.fixture
-def begun(frame, tmp_path):
-    return start(frame, tmp_path)
+def report(frame, tmp_path):
+    return begun(frame, tmp_path)
 
 
-def start(frame, root):
+def begun(frame, root):
     options = {"number": 1, "question": "Why?", "factors": FACTORS, "root": root}
-    where = {"run": frame.attrs["run"], "study": frame.attrs["study"]}
-    begun = results.begin(trials=frame, **where, **options)
-    begun.answer = "Because."
-    return begun
+    report = Report(frame, **options)
+    report.answer("Because.")
+    return report
 
 
 def test_trials_add_up(frame):
@@ -60,28 +60,28 @@ def test_a_cell_without_a_level_has_the_message_of_its_own_trials(frame):
     assert reasons[8] == "server died (of eight)"
 
 
-def test_a_torn_file_is_replaced(begun, tmp_path):
-    path = results.write(begun, tmp_path)
+def test_a_torn_file_is_replaced(report):
+    path = report.write()
     path.write_text("[")
-    results.write(begun, tmp_path)
+    report.write()
     assert json.loads(path.read_text())["answer"] == "Because."
 
 
-def test_results_are_newer_than_a_trial_of_the_same_second(begun, tmp_path):
+def test_results_are_newer_than_a_trial_of_the_same_second(report):
     """Or a short study would be stale as soon as it is written."""
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    made_at = json.loads(results.write(begun, tmp_path).read_text())["made_at"]
+    made_at = json.loads(report.write().read_text())["made_at"]
     assert datetime.fromisoformat(made_at) >= before
 
 
-def test_results_that_are_as_they_were_are_not_written_again(begun, tmp_path):
-    path = results.write(begun, tmp_path)
+def test_results_that_are_as_they_were_are_not_written_again(report):
+    path = report.write()
     old = json.loads(path.read_text()) | {"made_at": "2020-01-01T00:00:00+00:00"}
     path.write_text(json.dumps(old))
-    results.write(begun, tmp_path)
+    report.write()
     assert json.loads(path.read_text())["made_at"].startswith("2020")
-    begun.notes.append("new")
-    results.write(begun, tmp_path)
+    report.note("new")
+    report.write()
     assert not json.loads(path.read_text())["made_at"].startswith("2020")
 
 
@@ -93,8 +93,8 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
         return run.studies["response-time"].stale
 
     stale("a" * 40)
-    begun, folder = start(frame, tmp_path), tmp_path / "made" / "response-time"
-    assert json.loads(results.write(begun, folder).read_text())["commit"] == "a" * 40
+    path = begun(frame, tmp_path).write()
+    assert json.loads(path.read_text())["commit"] == "a" * 40
     assert stale("a" * 40) == []
     (reason,) = stale("b" * 40)
     assert re.findall("[ab]{10}", reason) == ["a" * 10, "b" * 10]
@@ -103,8 +103,10 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
 def test_results_without_trials_name_the_commit_too(tmp_path):
     git = {"commit": "c" * 40, "dirty": True}
     results.write_json(tmp_path / "made" / "manifest.json", {"git": git})
-    bare = results.begin("x", run="made", number=1, question="Why?", root=tmp_path)
-    assert bare.commit == "c" * 40
+    about = {"run": "made", "number": 1, "question": "Why?", "root": tmp_path}
+    bare = Report.without_trials("x", **about)
+    bare.answer("Because.")
+    assert json.loads(bare.write().read_text())["commit"] == "c" * 40
     assert results.commit_of({}) is None
     assert results.commit_of({"git": None}) is None
 

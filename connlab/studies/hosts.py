@@ -7,12 +7,8 @@ memory    = connections x bytes of one, in the server and in the kernel
 """
 
 import math
-from pathlib import Path
 
 import pandas as pd
-
-from connlab.drive import checkup
-from connlab.study.frames import load_manifest
 
 AROUND = 90
 """Bytes around a segment on the wire: Ethernet with its gap 38, IP 20, TCP 32."""
@@ -27,23 +23,6 @@ def messages_per_s(bits_per_s: float, size: int) -> float:
     No two of them share a segment; acknowledgements travel with the answers.
     """
     return bits_per_s / 8 / (size + AROUND * math.ceil(size / SEGMENT))
-
-
-def limits(run: str, *, root: str | Path = "runs") -> dict[str, int | None]:
-    """Return how many ports an address and descriptors a process had in a run.
-
-    Those of the server's machine, from the run's manifest; None: no limit.
-    """
-    machine = load_manifest(run, root=root)["machine"]
-    ports = machine["sysctls"].get("net.ipv4.ip_local_port_range")
-    limit = machine["limits"]["descriptors"]["hard"]
-    return {"ports": checkup.port_count(ports), "descriptors": limit}
-
-
-def on_one_machine(run: str, *, root: str | Path = "runs") -> bool:
-    """Whether the hosts of a run were namespaces of one machine."""
-    environments = load_manifest(run, root=root)["environments"].values()
-    return any(environment.get("stand_in") for environment in environments)
 
 
 def none_turns(words: pd.DataFrame) -> bool | None:

@@ -1,7 +1,7 @@
 """The results of a study: the one model of ``results.json``, written and read.
 
-    connlab.report.Report -> begin(…) -> write(…) -> results.json
-    connlab.publish       <- Results  <- read     <- results.json
+    connlab.report.Report -> Results -> write(…) -> results.json
+    connlab.publish       <- Results <- read     <- results.json
 
 Numbers stand in ``cells.csv`` and ``ratios.csv`` beside it. The file is replaced as a
 whole: readers see the old one or the new one.
@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from connlab.schema import put
 from connlab.study.formatting import printed_in
-from connlab.study.frames import cells, load_manifest, passed, select
+from connlab.study.frames import cells, passed, select
 
 SCHEMA = 1
 FILE = "results.json"
@@ -153,40 +153,6 @@ def _content(results: Results) -> dict[str, Any]:
     """Return results as JSON has them, without their date."""
     content = results.model_dump(by_alias=True, exclude={"made_at"})
     return json.loads(json.dumps(content, allow_nan=False))
-
-
-def begin(
-    study: str,
-    *,
-    run: str,
-    number: int,
-    question: str,
-    root: str | Path = "runs",
-    trials: pd.DataFrame | None = None,
-    factors: Sequence[str] = (),
-) -> Results:
-    """Begin the results of a study, with what its trials say of it if it has any.
-
-    Settings and notes stand in the ``attrs`` of `trials`; `factors` were varied.
-    """
-    manifest = load_manifest(run, root=root)
-    results = Results(
-        schema=SCHEMA,
-        study=study,
-        run=run,
-        number=number,
-        question=question,
-        answer="",
-        commit=commit_of(manifest),
-        machine=machine_of(manifest),
-    )
-    if trials is not None:
-        results.settings = trials.attrs.get("settings")
-        results.trials = count_trials(trials)
-        results.stopping = stopping_of((manifest.get("studies") or {}).get(study) or {})
-        results.failures = failed_cells(trials, factors)
-        results.notes = list(trials.attrs["notes"])
-    return results
 
 
 def count_trials(frame: pd.DataFrame) -> dict[str, int]:
