@@ -63,7 +63,8 @@ class Report:
     Parameters
     ----------
     trials : DataFrame
-        As from `connlab.study.load`, which also says which run and study this is.
+        As from `connlab.study.load`, which also says which run and study this is; None
+        as of `without_trials`, which says so itself.
     number : int
         Place of the study in the paper.
     question : str
@@ -81,42 +82,21 @@ class Report:
 
     def __init__(
         self,
-        trials: pd.DataFrame,
+        trials: pd.DataFrame | None,
         *,
         number: int,
         question: str,
-        factors: Sequence[str],
-        root: str | Path = "runs",
-    ) -> None:
-        if not trials["ok"].any():
-            raise RunError(_none_usable(trials))
-        about = {"number": number, "question": question, "root": root}
-        about |= {"run": trials.attrs["run"], "trials": trials, "factors": factors}
-        self._begin(trials.attrs["study"], **about)
-
-    @classmethod
-    def without_trials(cls, study: str, **about: Any) -> Report:
-        """Begin the report of a study that has no trials of its own.
-
-        `about` is its run and, as of others, number, question and root.
-        """
-        report = cls.__new__(cls)
-        report._begin(study, **about)
-        return report
-
-    def _begin(
-        self,
-        study: str,
-        *,
-        run: str,
-        number: int,
-        question: str,
-        root: str | Path = "runs",
-        trials: pd.DataFrame | None = None,
         factors: Sequence[str] = (),
+        root: str | Path = "runs",
+        run: str = "",
+        study: str = "",
     ) -> None:
-        manifest = load_manifest(run, root=root)
         about: dict[str, Any] = {"number": number, "question": question, "answer": ""}
+        if trials is not None:
+            if not trials["ok"].any():
+                raise RunError(_none_usable(trials))
+            run, study = trials.attrs["run"], trials.attrs["study"]
+        manifest = load_manifest(run, root=root)
         about["commit"] = results.commit_of(manifest)
         about["machine"] = results.machine_of(manifest)
         if trials is not None:
@@ -126,12 +106,19 @@ class Report:
             about["stopping"] = results.stopping_of(entry)
             about["failures"] = results.failed_cells(trials, factors)
             about["notes"] = list(trials.attrs["notes"])
-        self._facts = results.Results(
-            schema=results.SCHEMA, study=study, run=run, **about
-        )
+        about |= {"schema": results.SCHEMA, "study": study, "run": run}
+        self._facts = results.Results(**about)
         self.folder = study_folder(run, study, root=root)
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
+
+    @classmethod
+    def without_trials(cls, study: str, **about: Any) -> Report:
+        """Begin the report of a study that has no trials of its own.
+
+        `about` is its run and, as of others, number, question and root.
+        """
+        return cls(None, study=study, **about)
 
     def cells(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Keep intervals of cells (`connlab.intervals.intervals`); return them."""
