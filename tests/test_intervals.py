@@ -16,7 +16,6 @@ from study_made import t_on_logs, usable
 from connlab.intervals import (
     as_cells,
     centre,
-    client_bound,
     hold_together,
     interval,
     intervals,
@@ -138,17 +137,19 @@ def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_ce
 
 
 @pytest.mark.parametrize(
-    ("metric", "limited", "bound"),
+    ("metric", "limited", "n", "bound"),
     [
-        ("throughput_rps", 2, False),
-        ("throughput_rps", 3, True),
-        ("response_p99_s", 3, True),
-        ("slice_p99_s", 3, True),
-        ("server_cpu_per_request_s", 3, False),
+        ("throughput_rps", 2, 5, False),
+        ("throughput_rps", 3, 5, True),
+        ("throughput_rps", 2, 4, False),  # half are not most
+        ("throughput_rps", 2, 3, True),
+        ("response_p99_s", 3, 5, True),
+        ("slice_p99_s", 3, 5, True),
+        ("server_cpu_per_request_s", 3, 5, False),
     ],
 )
-def test_it_is_a_bound_when_the_client_was_the_limit_of_most(metric, limited, bound):
-    frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1]})
+def test_it_is_a_bound_when_the_client_was_the_limit_of_most(metric, limited, n, bound):
+    frame = trials({"epoll": [10.0, 11.0, 10.5, 10.2, 10.1][:n]})
     frame = frame.rename(columns={"throughput_rps": metric})
     frame.loc[: limited - 1, "label"] = "client-bound"
     assert intervals(frame, metric, "model")["bound"].tolist() == [bound]
@@ -169,12 +170,6 @@ def test_a_declared_share_is_no_more_than_the_whole(metric, shares, highest):
     assert row["hi"] == pytest.approx(highest, rel=1e-4)
     few = intervals(frame.iloc[:3], metric, "model").iloc[0]
     assert math.isnan(few["hi"])
-
-
-def test_half_of_the_trials_are_not_most_of_them():
-    labels = pd.DataFrame({"label": ["client-bound"] * 2 + ["server-bound"] * 2})
-    assert not client_bound(labels, "throughput_rps")
-    assert client_bound(labels.head(3), "throughput_rps")
 
 
 def test_a_ratio_pairs_trials_of_a_block_and_has_t_on_logs():
@@ -388,10 +383,9 @@ def test_where_the_client_was_the_limit_a_verdict_is_a_bound(limited, scale, ver
     frame = trials({"a": [scale * v for v in x], "b": x})
     frame.loc[frame["model"].isin(list(limited)), "label"] = "client-bound"
     assert rate_ratios(frame)["verdict"].item() == verdict
-    costs = frame.rename(
-        columns={"throughput_rps": (cost := "server_cpu_per_request_s")}
-    )
-    dearer = "higher" if scale > 1 else "lower"  # whoever was the limit
+    cost = "server_cpu_per_request_s"  # whoever was the limit
+    costs = frame.rename(columns={"throughput_rps": cost})
+    dearer = "higher" if scale > 1 else "lower"
     assert ratios(costs, cost, baseline="b")["verdict"].item() == dearer
 
 
@@ -493,7 +487,6 @@ def test_a_side_that_was_measured_alone_is_said():
 
 def test_trials_of_two_sets_share_no_rounds():
     frame = split_sets().query("model == 'b' and not carried")
-    grown = ratios(
-        frame, "response_p99_s", by="connections", baseline=10, within=["model"]
-    )
+    sides = {"by": "connections", "baseline": 10, "within": ["model"]}
+    grown = ratios(frame, "response_p99_s", **sides)
     assert grown["method"].str.startswith("t over log ratios of blocks").all()

@@ -307,9 +307,9 @@ def test_a_clock_that_hides_a_stall_is_told_where_one_was_measured(stalls):
 
 def pairs(against: str) -> pd.DataFrame:
     """Return a ratio of each kind that claims ask for, at each of their levels."""
-    models = ["thread", "thread-pair", "select", "poll", "uring", "fork"]
+    models = "thread thread-pair select poll uring fork python-asyncio libuv"
     levels = {
-        "model": [*models, "python-asyncio", "libuv"],
+        "model": models.split(),
         "connections": [50, 100, 1000],
         "active": [1, 50, 100, 1000],
         "load": [0.5, 0.7],
@@ -336,22 +336,13 @@ COMPARED = {
 def test_a_claim_about_epoll_is_not_checked_against_another_baseline(name, baseline):
     report, made = Mock(spec=Report), pairs(baseline)
     report.ratios.side_effect = lambda frame, *_: frame
-    unused = ("unlimited", "in_gib", "rate", "within", "tail", "of", "throughput")
-    unused += ("where",)
-    names = dict.fromkeys([*unused, "spent"], "any") | {"figures": Mock()}
+    unused = "unlimited in_gib rate within tail of throughput where spent"
+    names = dict.fromkeys(unused.split(), "any") | {"figures": Mock()}
     for frame in ("measured", "shares", "together", "under", "opened", "costs"):
         names[frame] = made
-    rules.execute(
-        name,
-        *COMPARED[name],
-        report=report,
-        ratios=lambda *_, **__: made.copy(),
-        pairs=made,
-        baseline=baseline,
-        share=["model", "connections", "active"],
-        at=50,
-        **names,
-    )
+    names |= {"pairs": made, "ratios": lambda *_, **__: made.copy(), "at": 50}
+    names["share"] = ["model", "connections", "active"]
+    rules.execute(name, *COMPARED[name], report=report, baseline=baseline, **names)
     checked = [c.args[1] for c in report.claim.mock_calls]
     assert checked
     assert all((len(rows) > 0) == (baseline == "epoll") for rows in checked)
@@ -370,10 +361,8 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     told = ["cell-12", "cell-13", "cell-13-1"]
     rules.execute("08-cores", *told, report=report, **names)
     claims = {c.args[0]: c.args[1] for c in report.claim.mock_calls}
-    assert [len(claims[n]) > 0 for n in ("kept-workers-gain", "workers-dearer")] == [
-        known,
-        known,
-    ]
+    for name in ("kept-workers-gain", "workers-dearer"):
+        assert (len(claims[name]) > 0) == known
     assert (claims["loops-gain-little"] is not None) == known
 
 
@@ -385,11 +374,8 @@ def runtimes(
         pair(v, model=str(i), connections=level, value=2.0 + i)
         for i, v in enumerate(verdicts)
     ]
-    names = {
-        "own": pd.DataFrame(rows),
-        "at": 50,
-        "names": dict(zip("012", "abc", strict=True)),
-    }
+    names = {"at": 50, "names": {"0": "a", "1": "b", "2": "c"}}
+    names["own"] = pd.DataFrame(rows)
     share = {"value": 40.0, "lo": 30.0, "hi": 50.0}
     apart = [pair(metric="rest_cpu_share", model=m) | share for m in large]
     return names | {"large": pd.DataFrame(apart)}
@@ -424,10 +410,8 @@ def explained(
     sampled: int = 1,
 ) -> dict[str, Any]:
     hits = dict.fromkeys(["from_models", "from_kinds", "from_loads"], told)
-    hits["of_kind"] = told if of_kind is None else of_kind
-    hits = {
-        way: pd.Series(x, dtype=bool) for way, x in (hits | {"foretold": alone}).items()
-    }
+    hits |= {"of_kind": told if of_kind is None else of_kind, "foretold": alone}
+    hits = {way: pd.Series(x, dtype=bool) for way, x in hits.items()}
     most = pd.DataFrame([pair(metric="cpu_share", value=60.0)])
     names = {"hits": hits, "most": most, "baseline": "poll"}  # epoll was sampled
     names |= {"threads": most, "loop": most.head(sampled)}
@@ -483,16 +467,14 @@ def windows(
 
 def waited(*verdicts: str, own: int = 1, late: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return how long users of models a, b, … wait at most connections of two."""
-    models = "abc"[: len(verdicts)]
     cell = {"work": "spin", "connections": 1000, "load": 0.7}
-    fewer = pair(
-        "higher", model="a", metric="slice_p99_s", **cell | {"connections": 50}
-    )
+    p99 = cell | {"metric": "slice_p99_s"}
+    fewer = pair("higher", model="a", **p99 | {"connections": 50})
     rows = [
-        pair(verdict, model=model, metric="slice_p99_s", value=2.0 + k, **cell)
-        for k, (model, verdict) in enumerate(zip(models, verdicts, strict=True))
+        pair(verdict, model="abc"[k], value=2.0 + k, **p99)
+        for k, verdict in enumerate(verdicts)
     ]
-    mine = pair(model="epoll", metric="slice_p99_s", **cell)
+    mine = pair(model="epoll", **p99)
     del mine["against"]
     opened = pd.DataFrame([mine, *rows]).assign(overloaded=False)
     full = pd.DataFrame([cell | {"model": model} for model in late])
