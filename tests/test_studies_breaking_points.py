@@ -1,17 +1,22 @@
 """Study 02: ramps, limits and symptoms, from made-up trials whose truth is known."""
 
 import math
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 import study_made as made
 
+from connlab.drive.checkup import Capacity
 from connlab.studies import breaking_points as bp
-from connlab.studies.breaking_points import Limit, ramp
+from connlab.studies.breaking_points import ramp
 from connlab.study.formatting import plain
 
-LIMITS = {"select": Limit(1008, "FD_SETSIZE"), "epoll": Limit(19_984, "files")}
+
+def limited(**by_model) -> dict[str, Capacity]:
+    return {model: Capacity(model, *limit) for model, limit in by_model.items()}
+
+
+LIMITS = limited(select=(1008, "FD_SETSIZE"), epoll=(19_984, "files"))
 
 
 def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **options):
@@ -29,35 +34,31 @@ def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **o
 
 
 @pytest.mark.parametrize(
-    ("ladder", "limit", "levels"),
+    ("ladder", "most", "levels"),
     [
         # crosses the prediction and goes one step on
-        ([2000, 100, 1000, 5000], Limit(1008, "x"), [100, 957, 1000, 1059, 2000]),
-        ([1, 100], Limit(1, "one at a time"), [1, 2, 100]),
+        ([2000, 100, 1000, 5000], 1008, [100, 957, 1000, 1059, 2000]),
+        ([1, 100], 1, [1, 2, 100]),
         # without a prediction that can be reached it is the ladder
         ([100, 5000], None, [100, 5000]),
-        ([100, 5000], Limit(None, "?"), [100, 5000]),
-        ([100, 5000], Limit(5000, "x"), [100, 5000]),
-        ([], Limit(3, "x"), []),
+        ([100, 5000], 5000, [100, 5000]),
+        ([], 3, []),
     ],
 )
-def test_ramp(ladder, limit, levels):
-    assert ramp(ladder, limit) == levels
+def test_ramp(ladder, most, levels):
+    assert ramp(ladder, most) == levels
 
 
 def test_only_fixed_crews_are_told_their_number():
-    limits = {"pool": Limit(8, "--workers"), "epoll": Limit(100, "files")}
+    limits = limited(pool=(8, "--workers"), epoll=(100, "files"))
     grids = bp.grids(["pool", "epoll"], [10, 200], limits, workers=8)
     assert grids[0]["workers"] == [8]
     assert "workers" not in grids[1]
 
 
 def test_predictions_take_the_number_of_workers():
-    predictions = [
-        SimpleNamespace(model="pool", connections=None, limited_by="--workers"),
-        SimpleNamespace(model="epoll", connections=500, limited_by="files"),
-    ]
-    limits = bp.predicted(predictions, workers=16)
+    predictions = limited(pool=(None, "--workers"), epoll=(500, "files")).values()
+    limits = bp.predicted([*predictions], workers=16)
     assert limits["pool"].connections == 16
     assert limits["epoll"].connections == 500
 
@@ -128,7 +129,7 @@ def test_the_atlas_compares_prediction_and_observation(tmp_path):
 
 
 def test_a_prediction_that_misses_is_said_to_miss(tmp_path):
-    low = {"select": Limit(500, "x"), "epoll": Limit(300, "x")}
+    low = limited(select=(500, "x"), epoll=(300, "x"))
     assert list(bp.atlas(run(tmp_path), low)["agrees"]) == [False, False]
 
 
@@ -171,7 +172,7 @@ def test_a_server_that_did_not_start_is_a_symptom(tmp_path):
 @pytest.mark.parametrize(("levels", "carried"), [((1, 2), 0), ((100, 200), math.nan)])
 def test_nothing_is_said_to_be_carried_below_what_was_tried(tmp_path, levels, carried):
     frame = run(tmp_path, models=("epoll",), connections=levels).assign(surviving=0)
-    row = bp.atlas(frame, {"epoll": Limit(0, "x")}).iloc[0]
+    row = bp.atlas(frame, limited(epoll=(0, "x"))).iloc[0]
     assert row["broke"] == levels[0]
     assert row["carried"] == pytest.approx(carried, nan_ok=True)
     assert carried == 0 or row["agrees"] is None

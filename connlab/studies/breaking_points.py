@@ -10,11 +10,11 @@ A trial that fails is the datum here, so all trials count, flagged or not.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 
+from connlab.drive.checkup import Capacity
 from connlab.drive.flags import SETTLE_S
 from connlab.study.formatting import counted, listing, plain, span
 from connlab.study.frames import FAILURES, LIMITS, kept_all
@@ -23,34 +23,28 @@ NEAR = 0.05
 """Relative distance of the levels below and above a predicted limit."""
 
 
-@dataclass(frozen=True)
-class Limit:
-    """How many connections the machine's settings let a model hold; None: unknown."""
-
-    connections: int | None
-    by: str
+CREW = "--workers"
+"""What limits a model that keeps a worker for each connection."""
 
 
-def predicted(capacities: Sequence[Any], *, workers: int) -> dict[str, Limit]:
-    """Return the predictions of ``drive.doctor().capacities``, by model.
+def predicted(capacities: Sequence[Capacity], *, workers: int) -> dict[str, Capacity]:
+    """Return ``drive.doctor().capacities`` by model.
 
     Models that keep a worker for a connection hold as many as there are `workers`.
     """
-    crew = {"--workers": workers}
-    return {
-        row.model: Limit(crew.get(row.limited_by, row.connections), row.limited_by)
-        for row in capacities
-    }
+    crews = [
+        replace(c, connections=workers) for c in capacities if c.limited_by == CREW
+    ]
+    return {capacity.model: capacity for capacity in (*capacities, *crews)}
 
 
-def ramp(ladder: Sequence[int], limit: Limit | None) -> list[int]:
-    """Return the levels to try for one model.
+def ramp(ladder: Sequence[int], most: int | None) -> list[int]:
+    """Return the levels to try for one model, which should hold `most` connections.
 
     The ladder as far as the prediction, closely below and above it where the ladder
     goes beyond it, and one step further; all of the ladder without a prediction.
     """
     levels = sorted(set(ladder))
-    most = limit.connections if limit else None
     if most is None or not levels or most >= levels[-1]:
         return levels
     near = {max(1, math.floor(most * (1 - NEAR))), math.ceil(most * (1 + NEAR))}
@@ -61,16 +55,16 @@ def ramp(ladder: Sequence[int], limit: Limit | None) -> list[int]:
 def grids(
     models: Sequence[str],
     ladder: Sequence[int],
-    limits: Mapping[str, Limit],
+    limits: Mapping[str, Capacity],
     *,
     workers: int,
 ) -> list[dict[str, list]]:
     """Return one grid of factors per model, as `connlab.drive.sweep` takes them."""
     per_model = []
     for name in models:
-        limit = limits.get(name)
-        grid = {"model": [name], "connections": ramp(ladder, limit)}
-        if limit and limit.by == "--workers":
+        limit = limits.get(name, Capacity(name, None, ""))
+        grid = {"model": [name], "connections": ramp(ladder, limit.connections)}
+        if limit.limited_by == CREW:
             grid["workers"] = [workers]
         per_model.append(grid)
     return per_model
@@ -141,7 +135,7 @@ def _never_answered(frame: pd.DataFrame) -> pd.Series:
 
 
 def atlas(
-    frame: pd.DataFrame, limits: Mapping[str, Limit] | None = None
+    frame: pd.DataFrame, limits: Mapping[str, Capacity] | None = None
 ) -> pd.DataFrame:
     """Return one row per model: predicted, carried up to, broke at, symptoms.
 
@@ -165,13 +159,13 @@ def atlas(
         broke = whole.index[~whole].min() if (~whole).any() else None
         below = whole.index[whole & (whole.index < (broke or math.inf))]
         broken = trials[(trials["connections"] == broke) & ~held]
-        limit = (limits or {}).get(str(model)) or Limit(None, "")
+        limit = (limits or {}).get(str(model), Capacity(str(model), None, ""))
         most = int(below.max()) if len(below) else 0 if broke == 1 else None
         rows.append(
             {
                 "model": str(model),
                 "predicted": limit.connections,
-                "by": limit.by,
+                "by": limit.limited_by,
                 "carried": most,
                 "broke": broke,
                 "open_max": trials["open_max"].max(),
