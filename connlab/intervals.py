@@ -28,13 +28,7 @@ from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.metrics import is_bounded_by_client, is_share
 from connlab.study.metrics import metric as metric_of
-from connlab.study.turns import (
-    Side,
-    carried,
-    of_trials,
-    shares_rounds,
-    verdict,
-)
+from connlab.study.turns import Side, carried, of_trials, shares_rounds, verdict
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
 
 CLIENT_BOUND = "client-bound"

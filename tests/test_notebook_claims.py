@@ -612,7 +612,7 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             {
                 "on 1 core, EPOLL serves 2.00 [1.90, 2.10] times as many requests. "
                 "Models that keep a worker for each client serve more clients at once: "
-                "A 4.00 [3.90, 4.10] times as many requests.": True,
+                "A 4.00 [3.90, 4.10] times as many requests.": True
             },
         ),
         (

@@ -139,8 +139,7 @@ ALONE = ("00-the-machine", "11-load", "13-runtimes", "14-hosts")
     "name",
     [
         pytest.param(
-            name,
-            marks=pytest.mark.serial if name in ALONE else pytest.mark.sweeps,
+            name, marks=pytest.mark.serial if name in ALONE else pytest.mark.sweeps
         )
         for name in MEASURING
     ],

@@ -255,10 +255,7 @@ def test_where_nobody_has_a_rate_at_the_most_connections_fewer_are_shown(
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [
-        ("04-guestbook", ("cell-10", "cell-12")),
-        ("08-cores", ("cell-07", "cell-09")),
-    ],
+    [("04-guestbook", ("cell-10", "cell-12")), ("08-cores", ("cell-07", "cell-09"))],
 )
 def test_a_line_ends_with_the_name_of_its_model(tmp_path, report, name, cells):
     trials = made.load(tmp_path, made.sweep(("epoll", "thread"), blocks=4))
