@@ -34,6 +34,11 @@ def usable(frame: pd.DataFrame, **more) -> pd.DataFrame:
     return frame.assign(repeat=0, ok=True, label=None, reason=None).assign(**more)
 
 
+def crossed(**levels: Sequence) -> pd.DataFrame:
+    """Return a row for each combination of levels."""
+    return pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(False)
+
+
 def t_on_logs(logs: Sequence[float], level: float = 0.95):
     """Return the bounds of SciPy's interval, as ratios."""
     interval = stats.ttest_1samp(logs, 0).confidence_interval(level)

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import notebook_rules as rules
 import pandas as pd
 import pytest
+from study_made import crossed
 
 from connlab import notebook
 from connlab.report import Report
@@ -315,7 +316,7 @@ def pairs(against: str) -> pd.DataFrame:
         "load": [0.5, 0.7],
         "work": ["echo", "spin"],
     }
-    frame = pd.MultiIndex.from_product(levels.values(), names=levels).to_frame(False)
+    frame = crossed(**levels)
     return frame.assign(against=against, verdict="higher", key=frame.index)
 
 

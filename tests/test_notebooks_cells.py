@@ -7,7 +7,7 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
-from study_made import usable
+from study_made import crossed, usable
 
 from connlab.intervals import intervals
 from connlab.report import Report
@@ -33,15 +33,10 @@ def cells(tmp_path):
 
 def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:
     """Return trials of poll and epoll in each cell, in blocks."""
-    dice = np.random.default_rng(1)
-    rows = [
-        cell | {"model": model, "block": block, SPENT: dice.lognormal(-13, 0.1)}
-        for cell in cells_
-        for model in ("poll", "epoll", "thread")
-        for block in range(blocks)
-    ]
-    frame = usable(pd.DataFrame(rows))
-    return frame.assign(key=frame.index.astype(str))
+    servers = crossed(model=("poll", "epoll", "thread"), block=range(blocks))
+    frame = usable(pd.concat([servers.assign(**cell) for cell in cells_]))
+    frame[SPENT] = np.random.default_rng(1).lognormal(-13, 0.1, len(frame))
+    return frame.reset_index(drop=True).assign(key=lambda t: t.index.astype(str))
 
 
 def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
@@ -90,6 +85,14 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
     assert sizes == counted * 2
 
 
+def at_two_loads(connections: list[int]) -> pd.DataFrame:
+    """Return trials of epoll that computes, at a tenth of its capacity and at 0.7."""
+    levels = {"connections": connections, "load": (0.1, 0.7), "block": range(5)}
+    frame = crossed(**levels).assign(model="epoll", work="spin")
+    frame[SPENT] = 5e-5 * (1 + frame["block"] / 100)
+    return frame.assign(rate=1e4 * frame["load"])
+
+
 def held_against_a_queue(cells, frame: pd.DataFrame) -> dict:
     """Run the cell of study 11 that compares responses with M/D/1."""
     names = {"under": usable(frame), "where": ["work", "connections"], "low": 0.1}
@@ -99,13 +102,7 @@ def held_against_a_queue(cells, frame: pd.DataFrame) -> dict:
 @pytest.mark.parametrize(("overrun", "trials_"), [(None, 5), (3, None)])
 def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_):
     """Where a trial is asked for more than its CPU time allows, no wait is foretold."""
-    rows = [
-        {"load": x, "rate": 1e4 * x, "block": block, SPENT: 5e-5 * (1 + block / 100)}
-        for x in (0.1, 0.7)
-        for block in range(5)
-    ]
-    frame = pd.DataFrame(rows).assign(model="epoll", work="spin", connections=50)
-    frame["response_mean_s"] = 2e-4 + frame["block"] / 1e6
+    frame = at_two_loads([50]).assign(response_mean_s=lambda t: 2e-4 + t["block"] / 1e6)
     over = (frame["block"] == overrun) & (frame["load"] == 0.7)
     frame.loc[over, SPENT] = 2e-4
     made = held_against_a_queue(cells, frame)
@@ -115,14 +112,7 @@ def test_a_queue_without_end_is_compared_with_no_formula(cells, overrun, trials_
 
 
 def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells):
-    rows = [
-        {"load": x, "rate": 1e4 * x, "block": block, "connections": n}
-        for n in (50, 1000)
-        for x in (0.1, 0.7)
-        for block in range(5)
-    ]
-    frame = pd.DataFrame(rows).assign(model="epoll", work="spin")
-    frame[SPENT] = 5e-5 * (1 + frame["block"] / 100)
+    frame = at_two_loads([50, 1000])
     wait = [load.waiting(*x) for x in zip(frame["rate"], frame[SPENT], strict=True)]
     added = frame["connections"] * 1e-6
     frame["response_mean_s"] = frame[SPENT] + wait + added
@@ -132,13 +122,9 @@ def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells)
 
 @pytest.mark.parametrize(("light", "holds"), [(2e-6, True), (0.5e-6, False)])
 def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
-    rows = [
-        {"load": x, "block": block, SPENT: (light if x < 0.5 else 1e-6) + block * 1e-9}
-        for x in (0.1, 0.9)
-        for block in range(5)
-    ]
-    fixed = {"model": "epoll", "work": "spin", "connections": 50}
-    frame = usable(pd.DataFrame(rows), **fixed)
+    frame = crossed(load=(0.1, 0.9), block=range(5))
+    frame[SPENT] = frame["load"].map({0.1: light, 0.9: 1e-6}) + frame["block"] * 1e-9
+    frame = usable(frame, model="epoll", work="spin", connections=50)
     _, results = cells(
         "11-load", "cell-21", measured=frame, under=frame, where=["work", "connections"]
     )
