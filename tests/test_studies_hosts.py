@@ -85,7 +85,8 @@ def test_a_product_keeps_the_width_of_its_interval():
     rate = rules.execute("14-hosts", "cell-24", **names)["rate"]
     cores, held = (c.args[0].iloc[0] for c in report.cells.mock_calls)
     assert cores[["value", "lo", "hi"]].tolist() == [2 * rate, rate, 4 * rate]
-    assert (cores["n"], cores["unit"], held["unit"]) == (5, "1", "bytes")
+    assert (cores["metric"], cores["unit"], cores["n"]) == ("cores_for_10g", "1", 5)
+    assert (held["metric"], held["unit"]) == ("memory_for_million", "bytes")
     assert held["lo"] < 6e6 < held["value"] < 7e6 < held["hi"]
 
 
