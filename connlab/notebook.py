@@ -147,19 +147,19 @@ def run(
     failed = target / "notebook.failed.ipynb"
     partial.unlink(missing_ok=True)
     try:
-        _execute(path, partial, values, kernels)
-    except _CellFailed as error:
-        _write_failure(target, study, str(error))
-        reason = f"{path.stem}: {error}"
+        reason = _execute(path, partial, values, kernels)
+    except KeyboardInterrupt:
+        partial.unlink(missing_ok=True)
+        raise
+    if reason:
+        _write_failure(target, study, reason)
+        reason = f"{path.stem}: {reason}"
         if partial.exists():
             _keep(partial, failed)
             with contextlib.suppress(ValueError):
                 failed = failed.relative_to(Path.cwd())
             reason += f"; see {failed}"
-        raise NotebookError(reason) from None
-    except KeyboardInterrupt:
-        partial.unlink(missing_ok=True)
-        raise
+        raise NotebookError(reason)
     _keep(partial, finished)
     for old in (failed, target / _FAILURE):  # until then they say what there is
         old.unlink(missing_ok=True)
@@ -231,10 +231,6 @@ def _keep(partial: Path, kept: Path) -> None:
     notebook.metadata.papermill.output_path = str(kept)
     nbformat.write(without_paths(notebook), partial)
     os.replace(partial, kept)
-
-
-class _CellFailed(Exception):
-    """One line: which cell failed, and its error."""
 
 
 class Kernels:
@@ -334,7 +330,8 @@ class _Kernel:
 
 def _execute(
     source: Path, output: Path, parameters: Mapping[str, Any], kernels: Kernels | None
-) -> None:
+) -> str | None:
+    """Execute a copy; return in one line which cell failed and why, None: none did."""
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -364,13 +361,14 @@ def _execute(
                 on_cell_start=prepare_next,
             )
     except PapermillExecutionError as error:
-        raise _CellFailed(_one_line(error)) from None
+        return _one_line(error)
     except DeadKernelError:
-        raise _CellFailed("the kernel died (out of memory?)") from None
+        return "the kernel died (out of memory?)"
     except RuntimeError as error:
-        raise _CellFailed(f"the kernel did not start: {error}") from None
+        return f"the kernel did not start: {error}"
     finally:
         kernel.end()
+    return None
 
 
 @contextlib.contextmanager

@@ -64,23 +64,17 @@ def _days(run: Run) -> list[str]:
 def run_variables(run: Run, others: Mapping[str, Run]) -> dict[str, Any]:
     """Return what the sources say of a run; `others` are its references by label."""
     counts = [results.trials for _, results in run.evaluated]
+    runs = "one other run" if len(others) == 1 else f"{len(others)} other runs"
     return {
         "name": f"`{run.name}`",
         "date": date(run),
         "machine": machine(run),
-        "others": _beside(len(others)),
+        "others": f"; @sec-findings sets them beside those of {runs}" if others else "",
         "trials": {
             name: str(sum(count.get(name, 0) for count in counts))
             for name in ("total", "used", "failed", "excluded")
         },
     }
-
-
-def _beside(runs: int) -> str:
-    if not runs:
-        return ""
-    those = "one other run" if runs == 1 else f"{runs} other runs"
-    return f"; @sec-findings sets them beside those of {those}"
 
 
 def variables(run: Run, *, renderer: str) -> dict[str, Any]:
