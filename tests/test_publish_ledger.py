@@ -51,8 +51,7 @@ def read(html):
 def page(**named):
     paper = named.get("paper", made.ROOT / "nowhere")
     results = judged(named.get("verdicts", VERDICTS))
-    html = ledger.unfolding(claims(**named), results, paper)
-    return html.split("```")[1].removeprefix("{=html}")
+    return ledger.unfolding(claims(**named), results, paper)
 
 
 def test_the_verdict_comes_first():

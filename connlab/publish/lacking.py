@@ -90,7 +90,9 @@ def _stub(name: str, label: str, why: str, *, captioned: bool) -> str:
         )
     if label in ("findings", "notes"):
         return "\n"  # the summary of the same study says it already
-    return md.callout("important", f"{missing}: {name}", f"{why}.")
+    return fragments.fill(
+        "missing.qmd", missing=missing, study=md.attribute(name), why=why
+    )
 
 
 def write_picture(

@@ -180,8 +180,7 @@ def unfolding(claims: Claims, results: Results, paper: Path) -> str:
         ]
         name = f"{letter}: {report}" if report else letter
         groups.append({"name": name, "counted": _counted(group), "claims": rows})
-    page = fragments.fill("claims.html", groups=groups, heads=claims.heads)
-    return md.raw_html(page.strip("\n"))
+    return fragments.fill("claims.html", groups=groups, heads=claims.heads)
 
 
 def _cells(

@@ -1,4 +1,4 @@
-"""Small pieces of Markdown: escaped text, hover spans, tables, callouts.
+"""Small pieces of Markdown: escaped text, hover spans, tables.
 
 The generated fragments have to read the same to Quarto and to plain pandoc, so they
 use only what both take: pipe tables, spans and fenced divs with attributes.
@@ -47,26 +47,6 @@ def attribute(text: object) -> str:
 def span(text: str, title: str, name: str = "num") -> str:
     """Wrap plain text in a span; ``title`` is shown when a reader hovers over it."""
     return f'[{escape(text)}]{{.{name} title="{attribute(title)}"}}'
-
-
-def callout(kind: str, title: str, body: str) -> str:
-    """Set a callout block; ``body`` is Markdown."""
-    return f'::: {{.callout-{kind} title="{attribute(title)}"}}\n{body}\n:::\n'
-
-
-def only_html(body: str) -> str:
-    """Keep Markdown out of print."""
-    return f'::: {{.content-visible when-format="html"}}\n{body}\n:::\n'
-
-
-def only_print(body: str) -> str:
-    """Keep Markdown off the page."""
-    return f'::: {{.content-hidden when-format="html"}}\n{body}\n:::\n'
-
-
-def raw_html(code: str) -> str:
-    """Set HTML: the page takes it as it is, print leaves it out."""
-    return f"\n\n```{{=html}}\n{code}\n```\n\n"
 
 
 def table(

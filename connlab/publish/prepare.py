@@ -128,8 +128,10 @@ def write_study(
 ) -> None:
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
     notes = [note for note in results.notes if not _SWEEP_NOTE.search(note)]
-    summary = _stamp(study) + fragments.fill(
+    summary = fragments.fill(
         "summary.qmd",
+        stale=study.stale,
+        programs=study.other_programs,
         question=md.attribute(md.escape(results.question)),
         answer=marks.markdown(results.answer),
         varied=provenance.trials(results),
@@ -186,12 +188,6 @@ def _failures(results: Results) -> str:
     )
 
 
-def _stamp(study: Study) -> str:
-    """Warn of results that are stale, or from other programs than the run's newest."""
-    programs = study.other_programs
-    return fragments.fill("stamps.qmd", stale=study.stale, programs=programs)
-
-
 # ---- the ledger of claims ------------------------------------------------------------
 
 
@@ -212,15 +208,19 @@ def write_ledger(
         return
     study = run.studies[reference.CLAIMS]
     stale = "**Stale.** " if study.stale else ""
-    overview = ledger.overview(claims, caption=stale + fragments.caption("reports"))
-    print_table = ledger.table(
-        claims,
-        caption=stale + fragments.caption("claims"),
-        page_only=sources.page_only(paper),
+    text = fragments.fill(
+        "claims.qmd",
+        stale=study.stale,
+        programs=study.other_programs,
+        overview=ledger.overview(claims, caption=stale + fragments.caption("reports")),
+        unfolding=ledger.unfolding(claims, results, paper),
+        printed=ledger.table(
+            claims,
+            caption=stale + fragments.caption("claims"),
+            page_only=sources.page_only(paper),
+        ),
     )
-    page = md.only_html(overview + ledger.unfolding(claims, results, paper))
-    path = paper / GENERATED / study.name / f"{ledger.LABEL}.qmd"
-    fragments.write(path, _stamp(study) + page + "\n" + md.only_print(print_table))
+    fragments.write(paper / GENERATED / study.name / f"{ledger.LABEL}.qmd", text)
 
 
 # ---- numbers, claims, and links below figures ----------------------------------------

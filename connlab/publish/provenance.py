@@ -301,14 +301,12 @@ def _join(entry: Mapping[str, Any] | None, *, most: int | None = None) -> str:
 
 def _links(run: Run, data: Path) -> str:
     names = ["manifest.json", *(f"{s.folder.name}/{FILE}" for s, _ in run.evaluated)]
-    links = " · ".join(
+    links = [
         f"[{name}](data/{name})"
         for name in names
         if fragments.copy(run.folder / name, (data / name).parent)
-    )
-    if not links:
-        return ""
-    return md.only_html(f"::: {{.figure-links}}\nAs data: {links}\n:::")
+    ]
+    return fragments.fill("links.qmd", links=links)
 
 
 def _data(run: Run, shown: set[str]) -> str:
