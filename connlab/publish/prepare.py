@@ -71,8 +71,7 @@ def prepare(
     registry = run.registry
     variables: dict[str, Any] = {}
     for study, results in run.evaluated:
-        variables[key(study.name)] = study_variables(results, registry)
-        write_study(study, results, registry, paper)
+        variables[key(study.name)] = write_study(study, results, registry, paper)
     variables["run"] = provenance.run_variables(run, others)
     variables["provenance"] = provenance.variables(run, renderer=renderer)
     shown = sources.identifiers(paper, sources.INDEX)
@@ -100,15 +99,6 @@ def key(name: str) -> str:
     return name.replace("-", "_")
 
 
-def study_variables(results: Results, registry: Registry) -> dict[str, str]:
-    """Lay out one study for ``{{< var … >}}``: question and answer as Markdown."""
-    answer = numbers.Marks(results).markdown(results.answer)
-    return {
-        "question": md.escape(results.question),
-        "answer": models.named(answer, registry),
-    }
-
-
 def write_published(includes: Iterable[str], paper: Path) -> None:
     """Write the published tables that the sources include; no run changes them."""
     for include in includes:
@@ -125,15 +115,17 @@ def write_published(includes: Iterable[str], paper: Path) -> None:
 
 def write_study(
     study: Study, results: Results, registry: Registry, paper: Path
-) -> None:
+) -> dict[str, str]:
+    """Write what a section includes; return what it asks for by ``{{< var … >}}``."""
     folder, marks = paper / GENERATED / study.name, numbers.Marks(results)
+    question, answer = md.escape(results.question), marks.markdown(results.answer)
     notes = [note for note in results.notes if not _SWEEP_NOTE.search(note)]
     summary = fragments.fill(
         "summary.qmd",
         stale=study.stale,
         programs=study.other_programs,
-        question=md.attribute(md.escape(results.question)),
-        answer=marks.markdown(results.answer),
+        question=md.attribute(question),
+        answer=answer,
         varied=provenance.trials(results),
     )
     pieces = {
@@ -149,6 +141,7 @@ def write_study(
     )
     for figure in results.figures:
         fragments.copy(study.folder / figure.files["svg"], folder)
+    return {"question": question, "answer": models.named(answer, registry)}
 
 
 _SWEEP_NOTE = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")

@@ -24,29 +24,19 @@ def counted(run: str) -> dict[str, Counter[str]]:
     }
 
 
-def share(words: Counter[str]) -> float:
-    """Return the share of the words that are undetermined; 0 where there are none."""
-    return words[UNDETERMINED] / (words.total() or 1)
-
-
-def total(studies: dict[str, Counter[str]]) -> Counter[str]:
-    """Return how often each word stands in all studies together."""
-    return sum(studies.values(), Counter())
-
-
 def lines(studies: dict[str, Counter[str]]) -> list[str]:
     """Return a table: verdicts of each study and of all, by word, the commonest first.
 
     The share of those that are undetermined stands in brackets.
     """
-    everything = total(studies)
+    everything = sum(studies.values(), Counter())
     names = [name for name, _ in everything.most_common() if name != UNDETERMINED]
     heads = ["verdicts", UNDETERMINED, "", *names]
     widths = [max(5, len(head)) for head in heads]
     rows = [("", heads)]
     for study, words in [*studies.items(), ("in all", everything)]:
-        share_text = f"({share(words):.0%})".replace("%", " %")
-        counts = [words.total(), words[UNDETERMINED], share_text]
+        share = f"({100 * _row(words)['undetermined']:.0f} %)"
+        counts = [words.total(), words[UNDETERMINED], share]
         rows.append((study, [*counts, *(words[name] or "" for name in names)]))
     return [
         "  ".join([f"{study:14}", *map(str.rjust, map(str, row), widths)]).rstrip()
@@ -58,9 +48,14 @@ def document(studies: dict[str, Counter[str]]) -> dict[str, Any]:
     """Return the counts as plain values, each with its share of undetermined."""
     return {
         "studies": {name: _row(words) for name, words in studies.items()},
-        "all": _row(total(studies)),
+        "all": _row(sum(studies.values(), Counter())),
     }
 
 
 def _row(words: Counter[str]) -> dict[str, Any]:
-    return {"words": dict(words), "n": words.total(), "undetermined": share(words)}
+    n = words.total()
+    return {
+        "words": dict(words),
+        "n": n,
+        "undetermined": words[UNDETERMINED] / (n or 1),
+    }
