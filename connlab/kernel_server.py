@@ -9,7 +9,6 @@ its own, started while the one before draws (`connlab.notebook.Kernels`).
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,40 +24,29 @@ class Forked(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **asked: Any) -> Any:
         """Start it; `cmd` ends with the arguments of the kernel."""
+        arguments = cmd[cmd.index("connlab.kernel") + 1 :]
         where = asked.get("cwd") or os.getcwd(), asked["env"]
-        self.process = _Child(cmd[cmd.index("connlab.kernel") + 1 :], *where)
+        self.process = _Child(target=_serve, args=(arguments, *where))
+        self.process.start()
         self.pid = self.pgid = self.process.pid
         return self.connection_info
 
 
-class _Child:
+class _Child(_CONTEXT.Process):
     """A child of the fork server, with what Jupyter asks of a ``subprocess.Popen``."""
 
     stdin = stdout = stderr = None
 
-    def __init__(
-        self, arguments: Sequence[str], cwd: str, env: Mapping[str, str]
-    ) -> None:
-        self._process = _CONTEXT.Process(target=_serve, args=(arguments, cwd, env))
-        self._process.start()
-        self.pid = self._process.pid
-
     def poll(self) -> int | None:
-        return self._process.exitcode
+        return self.exitcode
 
     def wait(self) -> int | None:
-        self._process.join()
-        return self._process.exitcode
+        self.join()
+        return self.exitcode
 
     def send_signal(self, number: int) -> None:
         if self.pid is not None and self.poll() is None:
             os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
 
 def _serve(arguments: Sequence[str], cwd: str, env: Mapping[str, str]) -> None:
