@@ -11,7 +11,6 @@ What is derived can be thrown away and made again, on any machine: after a chang
 analysis or a figure, or from a run that somebody else deposited.
 """
 
-import contextlib
 import json
 import multiprocessing
 import os
@@ -87,8 +86,8 @@ def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | No
             futures.wait(started[:1])  # the longest draws none of the others' lines
             started += map(execute, between)
             yield from (future.result() for future in started)
-            if last:
-                pool.submit(_judge_in_worker, run)
+            if last:  # the verdicts are kept; if there are none, `make` will hear why
+                pool.submit(paper.judge, run)
             yield from (future.result() for future in map(execute, last))
         except BrokenProcessPool:
             _end_workers()
@@ -149,15 +148,6 @@ def _in_worker(run: str, path: Path) -> tuple[Path, str | None]:
         return _execute(run, path)
     except KeyboardInterrupt:
         os._exit(130)
-
-
-def _judge_in_worker(run: str) -> None:
-    """Judge the ledger; `paper.judge` finds the verdicts afterwards, as they are kept.
-
-    It is heard there if the ledger cannot be judged.
-    """
-    with contextlib.suppress(Exception):
-        paper.judge(run)
 
 
 def executed(run: str, path: Path) -> Path | None:

@@ -133,10 +133,6 @@ def test_a_measurement_typed_into_the_paper_fails_the_lint(section):
     assert problem.startswith("sections/_limits.qmd:")
 
 
-def test_the_paper_is_clean():
-    assert lint(made.ROOT / "paper") == []
-
-
 def test_advice_names_the_line_and_reads_prose_alone():
     pytest.importorskip("proselint")
     text = (

@@ -72,10 +72,9 @@ def write_includes(
 def _table_of_reference(others: Mapping[str, Run], name: str, label: str) -> str | None:
     for source, other in others.items():
         results = other.results_of(name)
-        for table in results.tables if results else []:
-            if table.id == label and table.rows:
-                marks = numbers.Marks(results)
-                return numbers.table(table, marks, source=source)
+        table = results and results.table(label)
+        if table and table.rows:
+            return numbers.table(table, numbers.Marks(results), source=source)
     return None
 
 

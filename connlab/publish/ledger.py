@@ -69,7 +69,7 @@ def claims(
 
     Results of the references, by what readers call them, add two columns.
     """
-    table_ = next((table for table in results.tables if table.id == LABEL), None)
+    table_ = results.table(LABEL)
     if table_ is None:
         return None
     heads = {column.name: column.label for column in table_.columns}

@@ -88,9 +88,9 @@ def _levels(levels: Mapping[str, Any]) -> str:
 
 def _limit(run: Run, label: str) -> list[tuple[str, str]]:
     results = run.results_of("breaking-points")
-    for table in results.tables if results else ():
-        for row in table.rows if table.id == _ATLAS else ():
-            if row[0] == label:
-                heads = [column.label for column in table.columns]
-                return list(zip(heads[1:], row[1:], strict=True))
+    table = results and results.table(_ATLAS)
+    for row in table.rows if table else ():
+        if row[0] == label:
+            heads = [column.label for column in table.columns]
+            return list(zip(heads[1:], row[1:], strict=True))
     return []

@@ -124,6 +124,10 @@ class Results(BaseModel):
     notes: list[str] = Field(default_factory=list)
     numbers: list[Printed] = Field(default_factory=list)
 
+    def table(self, id_: str) -> Table | None:
+        """Return the table of this identifier, if there is one."""
+        return next((table for table in self.tables if table.id == id_), None)
+
     def texts(self) -> Iterator[str]:
         """Give all texts that are printed unchanged."""
         yield from (self.answer, *self.findings, *self.notes)
