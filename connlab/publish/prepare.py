@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from connlab.publish import (
@@ -158,23 +159,16 @@ def _failures(results: Results) -> str:
     if not results.failures:
         return "No cell of the grid lost a trial.\n"
     *fixed, last = dict.fromkeys(k for f in results.failures for k in f.factors)
-    groups: dict[tuple[str, ...], list[tuple[Any, int]]] = {}
-    for cell in results.failures:
-        group = (*(str(cell.factors.get(k, "—")) for k in fixed), cell.reason)
-        groups.setdefault(group, []).append((cell.factors.get(last, "—"), cell.n))
-    rows = [
-        [
-            *levels,
-            ", ".join(str(level) for level, _ in lost),
-            str(sum(n for _, n in lost)),
-            reason,
-        ]
-        for (*levels, reason), lost in groups.items()
-    ]
-    heads = [*(name.replace("_", " ") for name in (*fixed, last)), "trials", "reason"]
+    factors = pd.DataFrame([f.factors for f in results.failures], dtype=object)
+    lost = factors.where(factors.notna(), "—").map(str)
+    lost["trials"] = [cell.n for cell in results.failures]
+    lost["reason"] = [cell.reason for cell in results.failures]
+    groups = lost.groupby([*fixed, "reason"], sort=False, as_index=False)
+    rows = groups.agg({last: ", ".join, "trials": "sum"})
+    rows = rows[[*fixed, last, "trials", "reason"]]
     return md.table(
-        heads,
-        [[md.escape(cell) for cell in row] for row in rows],
+        [name.replace("_", " ") for name in rows],
+        rows.map(md.escape).to_numpy().tolist(),
         caption=fragments.caption("failures"),
         label=f"tbl-{results.study}-failures",
         align="l" * len(fixed) + "lrl",
