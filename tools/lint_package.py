@@ -39,6 +39,7 @@ _MESSAGES = {
 _UNCALLED = {
     "estimate": "what a sweep would cost, for whoever plans one in a notebook",
     "dask_setup": "Dask, of the module that its workers load first",
+    "send_signal": "Jupyter, of a kernel whose process group is gone",
 }
 """What nothing here calls, and who does."""
 
