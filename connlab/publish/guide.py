@@ -413,7 +413,7 @@ def _direction(found: Beside) -> str:
 
 
 def _times(found: Beside) -> float | None:
-    """Return by how much ratios of one direction differ at most, None of none."""
+    """Return the largest factor between ratios of one direction; None without any."""
     factors = [
         max(here["value"] / row["value"], row["value"] / here["value"])
         for here, there in _directions(found)

@@ -88,24 +88,24 @@ def _between_spaces(plain: Callable[[str], str], text: str) -> str:
     return before + plain(middle) + after if middle else text
 
 
-def table(table: Table, marks: Marks, *, source: str = "") -> str:
+def table(printed: Table, marks: Marks, *, source: str = "") -> str:
     """Set a table whose caption its section has.
 
     Columns of nothing but dashes are left out; the first names the rows and stays.
     That a number has no interval shows by its lack of brackets, and on hover. A table
     of a reference names it as `source`, which ``numbers.lua`` puts into the caption.
     """
-    if not table.rows:
-        return md.table([md.escape(table.columns[0].label)], [["none"]])
+    if not printed.rows:
+        return md.table([md.escape(printed.columns[0].label)], [["none"]])
     shown = [
         i
-        for i in range(len(table.columns))
-        if i == 0 or {row[i] for row in table.rows} - _NOTHING
+        for i in range(len(printed.columns))
+        if i == 0 or {row[i] for row in printed.rows} - _NOTHING
     ]
     # a unit like "/s" must not break behind its stroke
-    labels = [_percent(table.columns[i].label) for i in shown]
+    labels = [_percent(printed.columns[i].label) for i in shown]
     heads = [md.escape(label.replace("/", "/\u2060")) for label in labels]
-    rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in table.rows]
+    rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in printed.rows]
     text = md.table(heads, rows)
     if source:  # no part of the cell's width
         return f'| []{{.source of="{md.attribute(source)}"}}{text.removeprefix("| ")}'

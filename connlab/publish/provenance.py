@@ -158,14 +158,23 @@ def _studies(run: Run, paper: Path) -> str:
         elif results.trials:
             counts = [str(results.trials.get(kind, "—")) for kind in _KINDS]
             rows.append([name, *counts, *_ending(study)])
-    return md.table(
-        ["Study", *_KINDS, "budget", "ended by", "widest interval", "target"],
-        rows,
-        caption=fragments.caption("studies", run=run.name),
-        label="tbl-studies",
-        widths=(22, 7, 8, 10, 12, 32, 26, 9),
-        align="lrrrllll",
-    )
+    heads = ["Study", *_KINDS, "budget", "ended by", "widest interval", "target"]
+    widths = (22, 7, 8, 10, 12, 32, 26, 9)
+    return _table("studies", heads, rows, widths, "lrrrllll", run=run.name)
+
+
+def _table(
+    name: str,
+    heads: list[str],
+    rows: list[list[str]],
+    widths: tuple[int, ...],
+    align: str,
+    **facts: str,
+) -> str:
+    """Set a table of the appendix, with its caption of ``templates/captions.qmd``."""
+    text = fragments.caption(name, **facts)
+    label = f"tbl-{name}"
+    return md.table(heads, rows, caption=text, label=label, widths=widths, align=align)
 
 
 _SECTION = re.compile(r"^# .*\{#(sec-[\w-]+)\}", re.MULTILINE)
@@ -198,25 +207,14 @@ def _excluded(run: Run) -> str:
         reasons = ", ".join(f"{reason} ({n})" for reason, n in lost.most_common())
         if reasons:
             rows.append([md.escape(study.name), str(lost.total()), md.escape(reasons)])
-    return md.table(
-        ["Study", "trials", "reasons"],
-        rows or [["none", "0", "no cell of any grid lost a trial"]],
-        caption=fragments.caption("excluded"),
-        label="tbl-excluded",
-        widths=(16, 8, 76),
-        align="lrl",
-    )
+    rows = rows or [["none", "0", "no cell of any grid lost a trial"]]
+    return _table("excluded", ["Study", "trials", "reasons"], rows, (16, 8, 76), "lrl")
 
 
 def _machine(run: Run) -> str:
     rows = [[md.escape(k), md.escape(v)] for k, v in machine_facts(run.manifest)]
-    return md.table(
-        ["Fact", "Value"],
-        rows or [["manifest", "not recorded"]],
-        caption=fragments.caption("machine"),
-        label="tbl-machine",
-        **_PAIRS,
-    )
+    rows = rows or [["manifest", "not recorded"]]
+    return _table("machine", ["Fact", "Value"], rows, _PAIR, "ll")
 
 
 def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
@@ -265,8 +263,8 @@ def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 _YES_NO = {True: "yes", False: "no"}
-_PAIRS: dict[str, Any] = {"widths": (26, 62), "align": "ll"}
-"""Layout of a table of two columns."""
+_PAIR = (26, 62)
+"""Widths of a table of two columns."""
 
 _SYSCTLS = (
     *("fs.file-max", "fs.nr_open", "kernel.threads-max", "kernel.pid_max"),
@@ -316,10 +314,5 @@ def _data(run: Run, shown: set[str]) -> str:
             name = f"@{figure.id}" if figure.id in shown else "not in the paper"
             path = f"`{study.name}/{figure.data}`" if figure.data else "none"
             rows.append([name, path])
-    return md.table(
-        ["Figure", "File"],
-        rows or [["none", "none"]],
-        caption=fragments.caption("data", run=run.name),
-        label="tbl-data",
-        **_PAIRS,
-    )
+    rows = rows or [["none", "none"]]
+    return _table("data", ["Figure", "File"], rows, _PAIR, "ll", run=run.name)

@@ -53,9 +53,5 @@ def document(studies: dict[str, Counter[str]]) -> dict[str, Any]:
 
 
 def _row(words: Counter[str]) -> dict[str, Any]:
-    n = words.total()
-    return {
-        "words": dict(words),
-        "n": n,
-        "undetermined": words[UNDETERMINED] / (n or 1),
-    }
+    share = words[UNDETERMINED] / (words.total() or 1)
+    return {"words": dict(words), "n": words.total(), "undetermined": share}
