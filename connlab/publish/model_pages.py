@@ -59,23 +59,19 @@ def _page(run: Run, model: Mapping[str, Any], code: str) -> str:
     )
 
 
-def _numbers(name: str, known: Rows) -> list[dict[str, str]]:
-    rows = [
-        {"study": address.partition("/")[0], **row}
-        for address, row in known.items()
-        if row["levels"].get("model") == name and row["metric"] in METRICS
-    ]
+def _numbers(model: str, known: Rows) -> list[dict[str, str]]:
     return [
         {
-            "study": row["study"],
-            "quantity": metric(row["metric"]).label,
+            "study": address.partition("/")[0],
+            "quantity": metric(name).label,
             "levels": _levels(row["levels"]),
             "text": row["text"],
             "behind": numbers.hover(row["n"], row["level"], row["method"]),
             "verdict": row.get("verdict") or "",
         }
-        for row in sorted(rows, key=lambda row: METRICS.index(row["metric"]))
-        if row["text"]
+        for name in METRICS
+        for address, row in known.items()
+        if row["metric"] == name and row["levels"].get("model") == model and row["text"]
     ]
 
 
