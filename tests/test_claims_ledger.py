@@ -35,7 +35,7 @@ def test_the_answer_counts_in_singular_and_plural(verdicts, counts):
 @pytest.mark.parametrize(("low", "high"), [(0.5, 2), (0.5, 68), (0.001, 2)])
 def test_the_forest_shows_every_ratio_whole(low, high):
     effect = Interval((low * high) ** 0.5, low, high, 4, 0.95, "t")
-    rows = forest.rows([claims.Judged(CLAIM, Finding(HOLDS, "made up", effect))])
+    rows = forest.rows({CLAIM.id: Finding(HOLDS, "made up", effect)})
     (axes,) = forest.draw(rows).axes
     left, right = axes.get_xlim()
     assert left < low < high < right

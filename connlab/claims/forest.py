@@ -1,9 +1,6 @@
 """One figure of all claims about ratios: the claimed range and the measured ratio."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -12,11 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from connlab import figures
-from connlab.claims.finding import Verdict
+from connlab.claims.finding import Finding, Verdict
 from connlab.study import style
-
-if TYPE_CHECKING:
-    from connlab.claims.ledger import Judged
 
 NAME = "claims-forest"
 COLORS: dict[Verdict, str] = {
@@ -30,16 +24,16 @@ _LIMITS = (0.02, 50.0)
 """The axis reaches so far at least."""
 
 
-def rows(judged: Sequence[Judged]) -> pd.DataFrame:
-    """Return a row for each claim that a ratio decided."""
+def rows(findings: Mapping[str, Finding]) -> pd.DataFrame:
+    """Return a row for each claim that a ratio decided, of findings by claim."""
     columns = ["claim", "verdict", "value", "lo", "hi", "claimed_from", "claimed_to"]
     found = []
-    for claim, finding in ((j.claim, j.finding) for j in judged):
+    for claim, finding in findings.items():
         effect = finding.effect
         if effect and finding.unit == "ratio" and effect.determined:
             bounds = effect.value, effect.lo, effect.hi
             claimed = finding.claimed or (np.nan, np.nan)
-            found.append((claim.id, finding.verdict, *bounds, *claimed))
+            found.append((claim, finding.verdict, *bounds, *claimed))
     return pd.DataFrame(found, columns=columns)
 
 

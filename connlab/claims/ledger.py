@@ -228,7 +228,8 @@ def write(
     report.table(STUDY, table(judged), LABELS)
     if rereadings:
         report.table("rereadings", table(rereadings), LABELS)
-    ratios = forest.rows((*judged, *rereadings))
+    both = (*judged, *rereadings)
+    ratios = forest.rows({entry.claim.id: entry.finding for entry in both})
     if len(ratios):
         figures.style()
         report.figure(forest.NAME, forest.draw(ratios), ratios)
