@@ -369,7 +369,7 @@ def test_a_target_that_found_no_descriptors_is_reported(client_program, server_p
         words = in_turns(client_program, ports, *flags)
         limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
         done = subprocess.run(limited, capture_output=True, text=True)
-    assert "--connections 20 to each of 2 targets" in done.stderr
+    assert "--connections 20 " in done.stderr
     assert "2 targets" in done.stderr
     served, left_out = json.loads(done.stdout)["targets"]
     assert served["slices"]["ended_early"] is None

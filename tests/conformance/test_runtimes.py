@@ -1,6 +1,8 @@
 """What runtimes/ holds does what any client may expect, where its tools are here."""
 
+import errno
 import http.client
+import os
 import tempfile
 from pathlib import Path
 
@@ -95,13 +97,12 @@ def test_what_cannot_be_built_is_left_out_and_the_others_are_not(monkeypatch, tm
     monkeypatch.setattr(servers, "entries", lambda: entries)
     monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
     runtimes.make(say=said.append)
-    assert [line.split(maxsplit=1)[1].strip() for line in said] == [
-        "left out: no-such-compiler: No such file or directory",
-        "left out: false: exit 1",
-        "ready",
-    ]
+    missing, failed, made = (line.split(maxsplit=1)[1].strip() for line in said)
+    assert missing.endswith(f": no-such-compiler: {os.strerror(errno.ENOENT)}")
+    assert failed.endswith(": false: exit 1")
+    assert made == "ready"
 
 
 def test_what_is_not_in_servers_toml_is_named():
-    with pytest.raises(ValueError, match="did you mean 'node'"):
+    with pytest.raises(ValueError, match="'node'"):
         runtimes.make(["nodee"])
