@@ -10,6 +10,7 @@ pytest with one closing line.
 
 import contextlib
 import fcntl
+import functools
 import os
 import random
 import re
@@ -378,6 +379,30 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (www / "page.html").write_bytes(bytes(16_000))
     (www / "large.bin").write_bytes(random.Random(1).randbytes(12_000_000))
     return www
+
+
+@pytest.fixture(scope="session")
+def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Callable:
+    """For ``preexec``: load a C file of tests/conformance before the C library.
+
+    Its settings are words of the environment.
+    """
+    folder = tmp_path_factory.mktemp("preloaded")
+
+    @functools.cache
+    def library(source: str) -> Path:
+        made = folder / Path(source).with_suffix(".so")
+        path = ROOT / "tests" / "conformance" / source
+        command = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", made, path]
+        subprocess.run(command, check=True)
+        return made
+
+    def preexec(source: str, **environment: object) -> Callable[[], None]:
+        words = {name: str(value) for name, value in environment.items()}
+        words["LD_PRELOAD"] = str(library(source))
+        return lambda: os.environ.update(words)
+
+    return preexec
 
 
 @pytest.fixture(scope="session")

@@ -8,13 +8,11 @@ import statistics
 import subprocess
 
 import pytest
-from conformance.harness import serving
 from conftest import refused
 
-from connlab.drive import programs
+from tests.conformance.harness import BUILD, serving
 
-SERVER = programs.built().server[-1]
-PROGRAM = SERVER.removesuffix("server") + "floor"
+PROGRAM = BUILD / "floor"
 
 ARRAYS = {
     "echo": ("throughput_rps", "requests", "server_cpu_per_request_s"),

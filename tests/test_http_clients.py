@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import upstreams
-from conformance.harness import PATIENCE_S, Server, entry, models, names, serving
+
+from tests import upstreams
+from tests.conformance.harness import PATIENCE_S, Server, entry, models, names, serving
 
 WWW = Path(__file__).resolve().parents[1] / "src_c" / "www"
 MODELS = names()

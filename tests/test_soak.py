@@ -94,13 +94,11 @@ def leaks(footprints: Sequence[Footprint]) -> list[str]:
 def sweeps(root: Path) -> list[Footprint]:
     """Measure one sweep after the other, each in a run of its own."""
     stopping.SPARE = 0  # as `spare_blocks` does, which does not reach this process
-    models = [model.name for model in drive.models() if model.available]
+    names = [model.name for model in drive.models() if model.available]
+    models = itertools.cycle(names)
 
     def sweep(number: int) -> int:
-        first = number * _MODELS_A_SWEEP
-        chosen = [
-            models[n % len(models)] for n in range(first, first + _MODELS_A_SWEEP)
-        ]
+        chosen = list(itertools.islice(models, _MODELS_A_SWEEP))
         about = {"run": f"run-{number}", "fixed": {"connections": 5}}
         window = {"duration": 0.1, "warmup": 0.02}
         report = measure(root, factors={"model": chosen}, **about, **window)

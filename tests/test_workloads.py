@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import upstreams
-from conformance.harness import (
+
+from tests import upstreams
+from tests.client.harness import reserved_port
+from tests.conformance.harness import (
     PATIENCE_S,
     SANITIZED,
     Server,
@@ -31,8 +33,6 @@ from conformance.harness import (
     settled,
     unsanitized,
 )
-
-from tests.client.harness import reserved_port
 
 MODELS = names()
 CONCURRENT = names(concurrent=True)

@@ -46,12 +46,9 @@ def redis(port: int | None = None) -> Iterator[Address]:
     with contextlib.ExitStack() as stack:
         address = ("127.0.0.1", port or stack.enter_context(reserved_port()))
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        flags = {"--port": str(address[1]), "--bind": "127.0.0.1", "--save": ""}
-        words = [word for pair in flags.items() for word in pair]
-        process = subprocess.Popen(
-            [program, *words, "--dir", directory, "--appendonly", "no"],
-            stdout=subprocess.DEVNULL,
-        )
+        words = ["--port", str(address[1]), "--bind", "127.0.0.1", "--dir", directory]
+        words += ["--save", "", "--appendonly", "no"]
+        process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL)
         try:
             wait_for(
                 lambda: process.poll() is not None or _answers(address), seconds=10

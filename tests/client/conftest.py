@@ -8,10 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.client.harness import ENGINES, FakeServer, Handler, client, serving
-from tests.conformance import conftest as conformance
-
-#: what a library in front of the C library does to a program, as for servers
-preloaded = conformance.preloaded
 
 #: how the client says that there is no io_uring
 NO_URING = (

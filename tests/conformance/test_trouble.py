@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 
 import pytest
-import upstreams
 
+from tests import upstreams
 from tests.conformance.harness import (
     SANITIZED,
     SERVER,

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
-import upstreams
 
+from tests import upstreams
 from tests.conformance.harness import (
     MIB,
     SLOWER,
