@@ -436,7 +436,7 @@ ONE_REPLY = {
 }
 
 
-def visit(server: Server, count: int, pause_s: float = 0.005) -> list[int]:
+def visit(server: Server, count: int) -> list[int]:
     """Visits over one connection, each tenth request a remark; their statuses."""
     found = []
     connection = http.client.HTTPConnection(*server.address, timeout=PATIENCE_S)
@@ -449,7 +449,7 @@ def visit(server: Server, count: int, pause_s: float = 0.005) -> list[int]:
             response = connection.getresponse()
             response.read()
             found.append(response.status)
-            time.sleep(pause_s)
+            time.sleep(0.005)
     return found
 
 

@@ -37,8 +37,8 @@ Handler = Callable[[socket.socket, FakeServer], None]
 
 
 @contextlib.contextmanager
-def serving(handler: Handler, *, backlog: int = 1024) -> Iterator[FakeServer]:
-    with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
+def serving(handler: Handler) -> Iterator[FakeServer]:
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
         server = FakeServer(listener.getsockname()[1])
         threading.Thread(target=accept, args=(listener, handler, server)).start()
         try:

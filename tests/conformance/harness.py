@@ -174,8 +174,10 @@ class Server:
 
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
-        server = psutil.Process(self.process.pid)
-        return [server.pid, *(child.pid for child in server.children(recursive=True))]
+        pids = [self.process.pid]
+        for pid in pids:  # of which there are more then
+            pids += children_of(pid)
+        return pids
 
     def tasks(self) -> int:
         return self._total(lambda proc: len(os.listdir(proc / "task")))
@@ -233,6 +235,15 @@ def serving(
         process.stderr.close()
 
 
+def children_of(pid: int) -> list[int]:
+    """Process ids; psutil looks at every process of the machine for them."""
+    children = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            children += map(int, (task / "children").read_text().split())
+    return children
+
+
 def few_rings(model: str, flags: Sequence[object]) -> list[str]:
     """Flags for two rings where users have memory for few, and a server takes eight."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
@@ -274,11 +285,11 @@ eventually = functools.partial(conftest.eventually, seconds=PATIENCE_S, every_s=
 refused = functools.partial(conftest.refused, SERVER)
 
 
-def settled(measure: Callable[[], int], *, for_s: float = 0.1) -> int:
+def settled(measure: Callable[[], int]) -> int:
     """What is measured once it stands still: some may be coming or leaving yet."""
     now, since = measure(), time.monotonic()
-    while time.monotonic() - since < for_s:
-        time.sleep(for_s / 5)
+    while time.monotonic() - since < 0.1:
+        time.sleep(0.02)
         if now != (later := measure()):
             now, since = later, time.monotonic()
     return now
@@ -307,11 +318,6 @@ def a_worker_each(model: str, clients: int) -> list:
     return ["--workers", clients] if entry(model)["holds"] == "workers" else []
 
 
-def tasks_of(user: int) -> int:
-    facts = [process.info for process in psutil.process_iter(["uids", "num_threads"])]
-    return sum(f["num_threads"] for f in facts if f["uids"] and f["uids"].real == user)
-
-
 def nobody_may_run(program: Path) -> bool:
     """Whether the user that root becomes in `limit_tasks` can start a program."""
     try:
@@ -333,8 +339,10 @@ def limit_tasks(count: int) -> Callable[[], None]:
     RLIMIT_NPROC bounds all that a user runs, on the whole machine; root becomes one
     that runs nothing.
     """
-    root = os.geteuid() == 0
-    most = count + tasks_of(NOBODY if root else os.getuid())
+    user = NOBODY if os.geteuid() == 0 else os.getuid()
+    facts = [process.info for process in psutil.process_iter(["uids", "num_threads"])]
+    its = [f["num_threads"] for f in facts if f["uids"] and f["uids"].real == user]
+    most = count + sum(its)
     hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)

@@ -19,7 +19,6 @@ from tests import upstreams
 from tests.conformance.harness import (
     MIB,
     SLOWER,
-    Server,
     entry,
     names,
     one_a_family,
@@ -161,10 +160,6 @@ def test_who_asks_redis_without_end_lets_others_ask_as_well(model):
 # --- who comes and goes ----------------------------------------------------------
 
 
-def threads_of(server: Server) -> int:
-    return len(os.listdir(f"/proc/{server.process.pid}/task"))
-
-
 @pytest.mark.serial
 @pytest.mark.parametrize("model", EACH_A_THREAD)
 def test_threads_are_gone_when_their_clients_are(model, client_program):
@@ -178,7 +173,7 @@ def test_threads_are_gone_when_their_clients_are(model, client_program):
         )
         counts = []
         while client.poll() is None:
-            counts.append(threads_of(server))
+            counts.append(len(os.listdir(f"/proc/{server.process.pid}/task")))
             time.sleep(0.005)
         stats = server.stop()
     assert client.returncode == 0

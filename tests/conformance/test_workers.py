@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-import psutil
 import pytest
 from conftest import is_running
 
@@ -21,6 +20,7 @@ from tests.conformance.harness import (
     SERVER,
     Server,
     answers,
+    children_of,
     echoes,
     eventually,
     fixed_workers,
@@ -122,7 +122,7 @@ def copies(model: str, preexec: Callable[[], None] | None = None) -> Iterator[Se
 @pytest.mark.parametrize("model", one_a_family(names()))
 def test_a_copy_that_is_killed_is_told_and_the_other_serves(model):
     with copies(model) as server:
-        killed, _ = (copy.pid for copy in psutil.Process(server.process.pid).children())
+        killed, _ = children_of(server.process.pid)
         os.kill(killed, signal.SIGKILL)
         assert eventually(lambda: killed not in server.tree())
         # a ring's poll may hold the dead one's listening socket for some ms more
