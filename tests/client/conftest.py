@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import ENGINES, FakeServer, Handler, client, serving
+from tests.client.harness import CLIENT, ENGINES, FakeServer, Handler, client, serving
 
 #: how the client says that there is no io_uring
 NO_URING = (
@@ -19,11 +19,16 @@ NO_URING = (
 OLD_KERNEL = tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < (6, 12)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def built(build_dir: Path) -> None:
+    """Have the programs, also where tests are run by hand."""
+
+
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, client_program: Path) -> list[str]:
+def engine(request: pytest.FixtureRequest) -> list[str]:
     """Give the flags of each engine; skip io_uring where this machine has none."""
     flags = ["--engine", request.param]
-    probe = [client_program, "127.0.0.1:9", *flags]
+    probe = [CLIENT, "127.0.0.1:9", *flags]
     done = subprocess.run(probe, capture_output=True, text=True)
     old = OLD_KERNEL and done.stderr.startswith("client: uring: ")
     if request.param == "uring" and (old or any(t in done.stderr for t in NO_URING)):
@@ -33,11 +38,11 @@ def engine(request: pytest.FixtureRequest, client_program: Path) -> list[str]:
 
 
 @pytest.fixture
-def load(client_program):
+def load():
     """Load a server of ours; return the client's result, and what the server saw."""
 
     def against(handler: Handler, *flags: object) -> tuple[dict, FakeServer]:
         with serving(handler) as server:
-            return client(client_program, server.port, *flags), server
+            return client(server.port, *flags), server
 
     return against

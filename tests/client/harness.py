@@ -13,6 +13,9 @@ from pathlib import Path
 
 import conftest
 
+from tests.conformance.harness import BUILD, SERVER  # noqa: F401 (for tests)
+
+CLIENT = BUILD / "client"
 ENGINES = ["epoll", "uring"]
 #: first and last of the ports that the kernel chooses from
 PORTS_GIVEN = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -78,8 +81,8 @@ def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]
             process.terminate()
 
 
-def client(program: Path, port: int, *flags: object, **options: object) -> dict:
-    return result_of([program, f"127.0.0.1:{port}", *map(str, flags)], **options)
+def client(port: int, *flags: object, **options: object) -> dict:
+    return result_of([CLIENT, f"127.0.0.1:{port}", *map(str, flags)], **options)
 
 
 def result_of(words: list[object], *, timeout: float = 30, **options: object) -> dict:
@@ -92,25 +95,25 @@ def result_of(words: list[object], *, timeout: float = 30, **options: object) ->
 SLICE_S = 0.02
 
 
-def in_turns(program: Path, ports: list[int], *flags: object) -> list[object]:
+def in_turns(ports: list[int], *flags: object) -> list[object]:
     """Return a client's words on several targets, with slices of 20 ms if no other."""
     words = [*map(str, flags)]
     if "--slice" not in words:
         words += ["--slice", f"{SLICE_S * 1000:g}ms"]
-    return [program, *(f"127.0.0.1:{port}" for port in ports), *words]
+    return [CLIENT, *(f"127.0.0.1:{port}" for port in ports), *words]
 
 
-def turns(program: Path, ports: list[int], *flags: object) -> dict:
-    return result_of(in_turns(program, ports, *flags), timeout=60)
+def turns(ports: list[int], *flags: object) -> dict:
+    return result_of(in_turns(ports, *flags), timeout=60)
 
 
 def errors(result: dict) -> dict[str, int]:
     return {kind: n for kind, n in result["errors"].items() if n}
 
 
-def refused(program: Path, *words: object) -> str:
+def refused(*words: object, status: int = 2) -> str:
     """Run the client with a mistake; return its one line about it."""
-    said = conftest.refused(program, *words)
+    said = conftest.refused(CLIENT, *words, status=status)
     assert said.startswith("client: ")
     assert said.count("\n") == 1
     return said

@@ -8,6 +8,7 @@ import pytest
 
 from tests.client.harness import (
     ENGINES,
+    SERVER,
     FakeServer,
     client,
     echo,
@@ -112,11 +113,11 @@ def test_files_agree_with_the_result(load, tmp_path):
     assert reached["lower_ns"] <= result["response"]["p99_ns"] < reached["upper_ns"]
 
 
-def test_requests_per_user_and_jain(client_program, server_program):
+def test_requests_per_user_and_jain():
     """Only one of four is served by the iterative server: Jain's index is 1/4."""
-    with started(server_program, "iterative") as (_, port):
+    with started(SERVER, "iterative") as (_, port):
         flags = ["--connections", 4, "--duration", 0.3, "--drain", 0.05]
-        result = client(client_program, port, *flags)
+        result = client(port, *flags)
     assert result["fairness"]["jain"] == pytest.approx(0.25)
     assert result["fairness"]["requests_min"] == 0
     assert result["fairness"]["longest_wait_ns"] > 0.3e9

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import client, reserved_port, started
+from tests.client.harness import SERVER, client, reserved_port, started
 
 
 @pytest.mark.serial
@@ -14,9 +14,7 @@ from tests.client.harness import client, reserved_port, started
 @pytest.mark.parametrize(
     ("slower", "least", "most"), [("server", 0.0, 0.1), ("client", 0.7, 1.0)]
 )
-def test_answers_wait_for_the_slower_side(
-    client_program, server_program, engine, preloaded, slower, least, most
-):
+def test_answers_wait_for_the_slower_side(engine, preloaded, slower, least, most):
     """The server computes for a millisecond; or the client takes its time to send.
 
     Each is twenty times as slow as the other or more, whatever else the cores do. A
@@ -36,10 +34,10 @@ def test_answers_wait_for_the_slower_side(
         if slower == "client":
             faults()
 
-    with started(server_program, "epoll", *spin) as (process, port):
+    with started(SERVER, "epoll", *spin) as (process, port):
         os.sched_setaffinity(process.pid, {first})
         flags = ["--connections", 1000, "--duration", 0.5, *work, *engine]
-        result = client(client_program, port, *flags, preexec_fn=on_a_core)
+        result = client(port, *flags, preexec_fn=on_a_core)
     assert least <= result["self"]["waiting_share"] <= most
 
 
@@ -48,7 +46,7 @@ def test_answers_wait_for_the_slower_side(
     [(65000, 0.055, 0.15, 1.0), (100, 0.5, -0.1, 0.1)],
 )
 def test_only_what_found_nothing_to_do_is_spin(
-    client_program, engine, preloaded, rate, seconds, least, most
+    engine, preloaded, rate, seconds, least, most
 ):
     """Nobody answers, so that each look after a send finds nothing as well.
 
@@ -63,14 +61,14 @@ def test_only_what_found_nothing_to_do_is_spin(
         window += ["--spin", "always"]
         port = listener.getsockname()[1]
         made = {"preexec_fn": preloaded("client_faults.c", MADE_CLOCK=1)}
-        result = client(client_program, port, *flags, *window, **made)
+        result = client(port, *flags, *window, **made)
     usage = result["self"]
     assert result["requests"]["sent"] == result["requests"]["unanswered"]
     assert least < usage["cpu_share"] - usage["spin_share"] < most
 
 
-def test_without_a_window_nothing_is_known_of_it(client_program, engine):
+def test_without_a_window_nothing_is_known_of_it(engine):
     with reserved_port() as port:
-        result = client(client_program, port, "--connections", 2, *engine)
+        result = client(port, "--connections", 2, *engine)
     assert result["window"]["seconds"] == 0
     assert result["self"]["waiting_share"] is None

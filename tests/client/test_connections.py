@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.client.harness import client, echo, errors, serving, started
+from tests.client.harness import CLIENT, SERVER, client, echo, errors, serving, started
 from tests.conformance.harness import ignore_children, limit_descriptors
 
 
@@ -46,10 +46,10 @@ def test_threads_and_processes_share_the_work(load, kind):
     assert result["fairness"]["users"] == 10
 
 
-def test_processes_are_waited_for_wherever_they_were_ignored(client_program):
+def test_processes_are_waited_for_wherever_they_were_ignored():
     flags = ["--connections", 4, "--requests", 5, "--processes", 2]
     with serving(echo) as server:
-        result = client(client_program, server.port, *flags, preexec_fn=ignore_children)
+        result = client(server.port, *flags, preexec_fn=ignore_children)
     assert result["requests"]["completed"] == 20
 
 
@@ -69,19 +69,19 @@ def test_who_reconnects_takes_another_source_each_time(load, engine):
     assert len(set(server.peers)) == 7  # two users, each from six in a row
 
 
-def with_descriptors(count, program, port, *flags) -> subprocess.CompletedProcess:
+def with_descriptors(count, port, *flags) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [program, f"127.0.0.1:{port}", *flags],
+        [CLIENT, f"127.0.0.1:{port}", *flags],
         capture_output=True,
         text=True,
         preexec_fn=limit_descriptors(count),
     )
 
 
-def test_more_connections_than_descriptors(client_program, engine):
+def test_more_connections_than_descriptors(engine):
     with serving(echo) as server:
         flags = ["--connections", "100", "--duration", "0.1", *engine]
-        done = with_descriptors(64, client_program, server.port, *flags)
+        done = with_descriptors(64, server.port, *flags)
     result = json.loads(done.stdout)
     census = result["connections"]
     assert done.returncode == 0
@@ -91,10 +91,10 @@ def test_more_connections_than_descriptors(client_program, engine):
     assert "--processes 2" in done.stderr
 
 
-def test_more_connections_than_any_number_of_processes_may_have(client_program):
+def test_more_connections_than_any_number_of_processes_may_have():
     with serving(echo) as server:
         flags = ["--connections", "1000"]
-        done = with_descriptors(16, client_program, server.port, *flags)
+        done = with_descriptors(16, server.port, *flags)
     assert done.returncode == 0
     assert "even --processes 64 " in done.stderr
     assert done.stderr.count("\n") == 1
@@ -108,7 +108,7 @@ def test_connect_rate(load, engine):
 
 
 @pytest.mark.serial
-def test_connect_rate_is_kept_after_a_stall(client_program):
+def test_connect_rate_is_kept_after_a_stall():
     """A server whose backlog is full for a while does not get all at once after it.
 
     With 400 dials per second, 20 fall into 50 ms, beside as many of those that the
@@ -128,7 +128,7 @@ def test_connect_rate_is_kept_after_a_stall(client_program):
         threading.Thread(target=accept_late, args=(listener,), daemon=True).start()
         flags = ["--connections", 600, "--active", 1, "--connect-rate", 400]
         port = listener.getsockname()[1]
-        result = client(client_program, port, *flags, "--timeout", 0.2)
+        result = client(port, *flags, "--timeout", 0.2)
         listener.shutdown(socket.SHUT_RDWR)
     for connection in kept:
         connection.close()
@@ -137,15 +137,13 @@ def test_connect_rate_is_kept_after_a_stall(client_program):
     assert most < 150
 
 
-def dialled(
-    client_program: Path, server_program: Path, count: int, *flags: str
-) -> dict:
+def dialled(count: int, *flags: str) -> dict:
     """Make so many connections to a server within 3 s; return the client's result."""
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < count + 100:
         pytest.skip(f"a process may not open {count} descriptors here")
-    with started(server_program, "epoll") as (_, port):
+    with started(SERVER, "epoll") as (_, port):
         flags = ["--connections", count, "--active", 10, "--duration", 0.2, *flags]
-        result = client(client_program, port, *flags)
+        result = client(port, *flags)
     assert result["connections"]["surviving"] == count
     assert result["self"]["dialing_s"] < 3
     assert not errors(result)
@@ -153,14 +151,12 @@ def dialled(
 
 
 @pytest.mark.serial
-def test_connects_19000(client_program, server_program):
-    assert dialled(client_program, server_program, 19000)["sources"] > 1
+def test_connects_19000():
+    assert dialled(19000)["sources"] > 1
 
 
 @pytest.mark.serial
-def test_many_connections_of_one_address_name_their_ports(
-    client_program, server_program, engine
-):
+def test_many_connections_of_one_address_name_their_ports(engine):
     """The kernel would look for each among thousands that are taken.
 
     One that somebody else has is replaced.
@@ -173,5 +169,5 @@ def test_many_connections_of_one_address_name_their_ports(
     with contextlib.closing(socket.socket()) as taken:
         with contextlib.suppress(OSError):  # then somebody has it already
             taken.bind(("127.0.0.1", first + 5))
-        result = dialled(client_program, server_program, 17000, *sources)
+        result = dialled(17000, *sources)
     assert result["sources"] == 1

@@ -16,6 +16,8 @@ import pytest
 from conftest import eventually
 
 from tests.client.harness import (
+    CLIENT,
+    SERVER,
     FakeServer,
     client,
     echo,
@@ -27,11 +29,11 @@ from tests.client.harness import (
 
 
 @pytest.fixture
-def load_until_killed(client_program, server_program, engine):
+def load_until_killed(engine):
     """Load build/server, which is killed once it has served; return the result."""
 
     def against(has_served: Callable[[int], bool], *flags: object) -> dict:
-        with started(server_program, "epoll") as (process, port):
+        with started(SERVER, "epoll") as (process, port):
 
             def kill() -> None:
                 eventually(lambda: has_served(process.pid), every_s=0.005)
@@ -39,7 +41,7 @@ def load_until_killed(client_program, server_program, engine):
 
             thread = threading.Thread(target=kill)
             thread.start()
-            result = client(client_program, port, *flags, *engine)
+            result = client(port, *flags, *engine)
             thread.join()
             return result
 
@@ -64,17 +66,15 @@ def some_connections() -> Callable[[int], bool]:
     return has_served
 
 
-def test_requests_that_the_kernel_has_no_memory_for_leave_later(
-    client_program, server_program, engine, preloaded
-):
+def test_requests_that_the_kernel_has_no_memory_for_leave_later(engine, preloaded):
     """Of io_uring: submissions fail while more requests are due than its ring holds.
 
     As many users think at once; while they do, the client is stopped for longer.
     """
     faults = {"preexec_fn": preloaded("uring_faults.c", EAGAIN_SUBMITS=5000)}
-    with started(server_program, "epoll") as (_, port):
+    with started(SERVER, "epoll") as (_, port):
         flags = ["--connections", "600", "--requests", "6", "--think", "200", *engine]
-        words = [client_program, f"127.0.0.1:{port}", *flags]
+        words = [CLIENT, f"127.0.0.1:{port}", *flags]
         with subprocess.Popen(words, stdout=subprocess.PIPE, **faults) as process:
             time.sleep(0.4)
             process.send_signal(signal.SIGSTOP)
@@ -85,10 +85,10 @@ def test_requests_that_the_kernel_has_no_memory_for_leave_later(
     assert result["requests"]["completed"] == 3600
 
 
-def test_nobody_listens(client_program, engine):
+def test_nobody_listens(engine):
     began = time.monotonic()
     with reserved_port() as port:
-        result = client(client_program, port, "--connections", 9, *engine)
+        result = client(port, "--connections", 9, *engine)
     assert time.monotonic() - began < 2
     census = result["connections"]
     assert (census["asked"], census["attempted"], census["refused"]) == (9, 9, 9)
@@ -98,11 +98,11 @@ def test_nobody_listens(client_program, engine):
     assert result["window"]["seconds"] == 0
 
 
-def test_backlog_that_is_full(client_program, engine):
+def test_backlog_that_is_full(engine):
     with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
         port = listener.getsockname()[1]
         flags = ["--connections", 8, "--connect-timeout", 0.3, "--timeout", 0.3]
-        result = client(client_program, port, *flags, "--duration", 0.5, *engine)
+        result = client(port, *flags, "--duration", 0.5, *engine)
     census = result["connections"]
     failures = errors(result)
     assert 0 < census["established"] < 8
@@ -121,7 +121,7 @@ def test_silence_is_a_timeout(load, engine):
     assert result["self"]["seconds"] < 2
 
 
-def test_closed_and_reset_are_told_apart(client_program, engine):
+def test_closed_and_reset_are_told_apart(engine):
     def end(connection: socket.socket, server: FakeServer) -> None:
         connection.recv(100)
         if len(server.peers) % 2:
@@ -131,7 +131,7 @@ def test_closed_and_reset_are_told_apart(client_program, engine):
     for kind in ("reset", "closed"):
         with serving(end) as server:
             server.peers = [] if kind == "reset" else ["one more"]
-            result = client(client_program, server.port, *engine)
+            result = client(server.port, *engine)
         assert errors(result) == {kind: 1}
 
 

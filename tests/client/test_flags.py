@@ -5,10 +5,9 @@ import json
 import os
 import subprocess
 
-import conftest
 import pytest
 
-from tests.client.harness import echo, refused, serving
+from tests.client.harness import CLIENT, echo, refused, serving
 
 #: a second target, and how long each is asked
 TURNS = ["127.0.0.1:2", "--slice", "20ms"]
@@ -103,40 +102,40 @@ WORK = ["--workload", "work"]
         ([*TURNS, "--only-watch"], ["together with --pause"]),
     ],
 )
-def test_mistakes_are_named(client_program, flags, words):
-    message = refused(client_program, "127.0.0.1:1", *flags)
+def test_mistakes_are_named(flags, words):
+    message = refused("127.0.0.1:1", *flags)
     assert [word for word in words if word not in message] == []
 
 
 @pytest.mark.parametrize(
     "target", ["", "localhost", "127.0.0.1:", "1.2.3.4:http", ":1"]
 )
-def test_targets_that_are_none(client_program, target):
-    assert target in refused(client_program, target)
+def test_targets_that_are_none(target):
+    assert target in refused(target)
 
 
 @pytest.mark.parametrize("port", [0, 65536, 70000, 2**64 + 80])
-def test_ports_that_are_none(client_program, port):
+def test_ports_that_are_none(port):
     """One too large is not taken modulo 65536."""
     target = f"127.0.0.1:{port}"
-    message = refused(client_program, target)
+    message = refused(target)
     assert message.startswith(f"client: {target}: ")
     assert message.endswith(" 1 to 65535\n")
 
 
-def test_file_that_cannot_be_written(client_program):
+def test_file_that_cannot_be_written():
     flags = ["127.0.0.1:1", "--timeline", "/nowhere/to/be.csv"]
-    said = conftest.refused(client_program, *flags, status=1)
+    said = refused(*flags, status=1)
     assert said == f"client: /nowhere/to/be.csv: {os.strerror(errno.ENOENT)}\n"
 
 
 @pytest.mark.parametrize(
     "file", ["--timeline", "--per-connection", "--histogram", "--slices", None]
 )
-def test_a_disk_that_is_full_is_said_and_is_the_status(client_program, file):
+def test_a_disk_that_is_full_is_said_and_is_the_status(file):
     """Of each of its files, and of where its result goes."""
     with serving(echo) as server, open("/dev/full", "w") as full:
-        words = [client_program, f"127.0.0.1:{server.port}", "--duration", "0.2"]
+        words = [CLIENT, f"127.0.0.1:{server.port}", "--duration", "0.2"]
         words += [file, "/dev/full"] if file else []
         words += ["--slice", "20ms"] if file == "--slices" else []
         out = subprocess.PIPE if file else full
@@ -146,8 +145,8 @@ def test_a_disk_that_is_full_is_said_and_is_the_status(client_program, file):
     assert not file or json.loads(done.stdout)["stop"] == "duration"
 
 
-def test_help_fits_a_terminal(client_program):
-    done = subprocess.run([client_program, "--help"], capture_output=True, text=True)
+def test_help_fits_a_terminal():
+    done = subprocess.run([CLIENT, "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     for flag in ["--connections N", "--rate R", "--requests-per-connection N"]:

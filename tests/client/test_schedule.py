@@ -167,7 +167,7 @@ def test_settling_ends_though_somebody_is_never_answered(load, engine):
 
 
 @pytest.mark.serial
-def test_recovers_a_known_delay(client_program):
+def test_recovers_a_known_delay():
     """Positive control: 5 ms more at the server are 5 ms more at the client.
 
     Both sides look at the clock until the time has come: a core that idles wakes up
@@ -192,7 +192,7 @@ def test_recovers_a_known_delay(client_program):
     with serving(hold) as server:
         for delay_ms in (5, 10) * 25:
             flags = ["--duration", 0.3, "--warmup", 0, "--spin", "always"]
-            result = client(client_program, server.port, *flags)
+            result = client(server.port, *flags)
             least[delay_ms].append(result["response"]["min_ns"] / 1e6)
             assert least[delay_ms][-1] >= delay_ms
             if len(least[10]) >= 5 and more() == pytest.approx(5, rel=0.01):

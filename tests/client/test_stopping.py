@@ -12,17 +12,17 @@ import psutil
 import pytest
 from conftest import is_running
 
-from tests.client.harness import FakeServer, echo, serving, wait_for
+from tests.client.harness import CLIENT, FakeServer, echo, serving, wait_for
 
 
 @pytest.fixture
-def running(client_program):
+def running():
     """Start the client on an echo server of ours; yield both."""
 
     @contextlib.contextmanager
     def run(*flags: object) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
         with serving(echo) as server:
-            command = [client_program, f"127.0.0.1:{server.port}", *map(str, flags)]
+            command = [CLIENT, f"127.0.0.1:{server.port}", *map(str, flags)]
             pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
             with subprocess.Popen(command, **pipes) as process:
                 yield process, server
@@ -58,7 +58,7 @@ def test_loss_of_one_process_is_said(running):
     assert json.loads(output)["stop"] == "interrupted"
 
 
-def test_dies_with_its_parent(client_program):
+def test_dies_with_its_parent():
     """Killed with SIGKILL, a driver cannot clean up; the kernel does."""
     script = (
         "import subprocess, sys, time;"
@@ -66,7 +66,7 @@ def test_dies_with_its_parent(client_program):
     )
     with serving(echo) as server:
         flags = ["--connections", "4", "--duration", "60", "--processes", "2"]
-        command = [str(client_program), f"127.0.0.1:{server.port}", *flags]
+        command = [str(CLIENT), f"127.0.0.1:{server.port}", *flags]
         with subprocess.Popen(
             [sys.executable, "-c", script, *command], stdout=subprocess.PIPE
         ) as parent:

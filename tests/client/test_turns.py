@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.client.harness import (
+    SERVER,
     SLICE_S,
     FakeServer,
     echo,
@@ -31,11 +32,11 @@ from tests.client.harness import (
 
 @contextlib.contextmanager
 def servers(
-    program: Path, count: int, *flags: str
+    count: int, *flags: str
 ) -> Iterator[tuple[list[subprocess.Popen], list[int]]]:
     with contextlib.ExitStack() as stack:
         pairs = [
-            stack.enter_context(started(program, *(flags or ("epoll",))))
+            stack.enter_context(started(SERVER, *(flags or ("epoll",))))
             for _ in range(count)
         ]
         yield [process for process, _ in pairs], [port for _, port in pairs]
@@ -46,7 +47,7 @@ def watching(processes: list[subprocess.Popen]) -> list[object]:
 
 
 @pytest.fixture
-def take_turns(client_program, server_program, tmp_path):
+def take_turns(tmp_path):
     """Run the client on so many servers, or ports; return its result and its slices.
 
     `during` is called while it runs, with it, its servers and the file of its slices.
@@ -61,10 +62,10 @@ def take_turns(client_program, server_program, tmp_path):
         during: Callable | None = None,
     ) -> tuple[dict, pd.DataFrame]:
         count = targets if isinstance(targets, int) else 0
-        with servers(server_program, count, *server) as (processes, ports):
+        with servers(count, *server) as (processes, ports):
             watched = watching(processes) if watch else ()
             ports = ports or targets
-            words = in_turns(client_program, ports, *flags, *watched, "--slices", path)
+            words = in_turns(ports, *flags, *watched, "--slices", path)
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
             with subprocess.Popen(words, **pipes) as client:
                 if during:
@@ -251,16 +252,14 @@ def test_equal_servers_get_equal_figures(take_turns):
 
 
 @pytest.mark.parametrize("model", ["epoll", "thread", "prefork", "uring"])
-def test_cpu_time_agrees_with_another_way_to_read_it(
-    client_program, server_program, model, tmp_path
-):
+def test_cpu_time_agrees_with_another_way_to_read_it(model, tmp_path):
     path = tmp_path / "slices.csv"
-    with servers(server_program, 2, model) as (processes, ports):
+    with servers(2, model) as (processes, ports):
         families = [psutil.Process(process.pid) for process in processes]
         before = list(map(cpu_s, families))
         members = 1 + len(families[0].children())
         flags = ["--connections", 4, "--duration", 1, "--warmup", 0]
-        turns(client_program, ports, *flags, *watching(processes), "--slices", path)
+        turns(ports, *flags, *watching(processes), "--slices", path)
         after = list(map(cpu_s, families))
     near = {"rel": 0.05, "abs": 0.02 * members + 0.02}
     slices = pd.read_csv(path)
@@ -345,14 +344,12 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
 
 @pytest.mark.parametrize("settle", [[], ["--settle", 2]])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_target_that_refuses_is_reported(
-    client_program, server_program, engine, settle, first
-):
+def test_a_target_that_refuses_is_reported(engine, settle, first):
     """It is given up alone, in a run that lets its users settle as well."""
     order = slice(None, None, 1 if first else -1)
-    with servers(server_program, 1) as (_, (port,)), reserved_port() as closed:
+    with servers(1) as (_, (port,)), reserved_port() as closed:
         flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
-        result = turns(client_program, [closed, port][order], *flags)
+        result = turns([closed, port][order], *flags)
     refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}
@@ -362,11 +359,11 @@ def test_a_target_that_refuses_is_reported(
     assert served["slices"]["ended_early"] is None
 
 
-def test_a_target_that_found_no_descriptors_is_reported(client_program, server_program):
+def test_a_target_that_found_no_descriptors_is_reported():
     """A limit of the client is none of the server's doing."""
-    with servers(server_program, 2) as (_, ports):
+    with servers(2) as (_, ports):
         flags = ["--connections", 20, "--duration", 0.2]
-        words = in_turns(client_program, ports, *flags)
+        words = in_turns(ports, *flags)
         limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
         done = subprocess.run(limited, capture_output=True, text=True)
     assert "--connections 20 " in done.stderr
@@ -378,9 +375,9 @@ def test_a_target_that_found_no_descriptors_is_reported(client_program, server_p
     assert left_out["limits"]["descriptors"] == 20
 
 
-def test_nobody_there_is_a_result(client_program):
+def test_nobody_there_is_a_result():
     with reserved_port() as closed:
-        result = turns(client_program, [closed] * 2)
+        result = turns([closed] * 2)
     assert result["stop"] == "server_gone"
     assert result["rounds"] == 0
 
@@ -498,12 +495,12 @@ def test_every_workload_takes_turns(take_turns, engine, flags):
         assert target["slices"]["counted"] == result["rounds"] > 3
 
 
-def test_files_say_which_target(client_program, server_program, tmp_path):
+def test_files_say_which_target(tmp_path):
     files = [tmp_path / name for name in ("users.csv", "histogram.csv")]
-    with servers(server_program, 2) as (_, ports):
+    with servers(2) as (_, ports):
         flags = ["--connections", 3, "--duration", 0.2]
         flags += ["--per-connection", files[0], "--histogram", files[1]]
-        result = turns(client_program, ports, *flags)
+        result = turns(ports, *flags)
     users, slots = map(pd.read_csv, files)
     for number, target in enumerate(result["targets"]):
         requests = users.loc[users["target"] == number, "requests"]
@@ -533,11 +530,11 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
         assert len(counted) == target["slices"]["counted"]
 
 
-def test_loss_of_a_process_ends_the_others(client_program, server_program):
+def test_loss_of_a_process_ends_the_others():
     """A thread that never rests again must not be waited for."""
-    with servers(server_program, 2) as (_, ports):
+    with servers(2) as (_, ports):
         flags = ["--duration", 30, "--processes", 2, "--connections", 4]
-        words = in_turns(client_program, ports, *flags)
+        words = in_turns(ports, *flags)
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         for which in (0, 1):
             with subprocess.Popen(words, **pipes) as client:
@@ -642,12 +639,10 @@ def begun(words: list) -> subprocess.Popen:
 
 
 @pytest.mark.parametrize("run", [told, named])
-def test_clients_take_the_same_turns_at_fixed_moments(
-    client_program, server_program, tmp_path, run
-):
+def test_clients_take_the_same_turns_at_fixed_moments(tmp_path, run):
     """Two clients, and one that only reads CPU clocks, as on hosts of their own."""
     paths = [tmp_path / f"{number}.csv" for number in range(3)]
-    with servers(server_program, 2) as (processes, ports):
+    with servers(2) as (processes, ports):
 
         def commands(begin_ns: int | None) -> Iterator[list]:
             flags_of = [["--seed", 1], ["--seed", 2, "--threads", 2]]
@@ -655,7 +650,7 @@ def test_clients_take_the_same_turns_at_fixed_moments(
             for flags, path in zip(flags_of, paths, strict=True):
                 path.unlink(missing_ok=True)
                 flags = [*flags, "--connections", 6, "--slices", path]
-                yield in_turns(client_program, ports, *fixed(begin_ns, *flags))
+                yield in_turns(ports, *fixed(begin_ns, *flags))
 
         def came() -> bool:
             listening, asked = 1, 2 * 6

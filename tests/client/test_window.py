@@ -6,11 +6,18 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.client.harness import FakeServer, client, echo, serving, turns, wait_for
+from tests.client.harness import (
+    CLIENT,
+    FakeServer,
+    client,
+    echo,
+    serving,
+    turns,
+    wait_for,
+)
 
 DELAY_S = 0.02
 
@@ -51,11 +58,11 @@ def test_a_window_is_not_prolonged_without_end(load, more, most):
     assert result["window"]["seconds"] == pytest.approx(most)
 
 
-def test_rounds_go_on_until_the_slowest_target_has_enough(client_program):
+def test_rounds_go_on_until_the_slowest_target_has_enough():
     flags = ["--connections", 2, "--duration", 0.1, "--warmup", 0.05]
     flags += ["--response-times", 20, "--slice", "30ms", "--duration-max", 5]
     with serving(slow) as first, serving(echo) as second:
-        result = turns(client_program, [first.port, second.port], *flags)
+        result = turns([first.port, second.port], *flags)
     slowest, fastest = result["targets"]
     assert 20 <= held(slowest) < 40
     assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
@@ -91,9 +98,9 @@ def test_a_moment_that_is_over_delays_nothing(load):
 
 
 @contextlib.contextmanager
-def told_late(program: Path, port: int, *flags: object) -> Iterator[subprocess.Popen]:
+def told_late(port: int, *flags: object) -> Iterator[subprocess.Popen]:
     """Start a client that awaits its moment; yield when all have connected."""
-    words = [program, f"127.0.0.1:{port}", "--begin-told", *map(str, flags)]
+    words = [CLIENT, f"127.0.0.1:{port}", "--begin-told", *map(str, flags)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(words, **pipes) as process:
         assert json.loads(process.stdout.readline()) == {"event": "connected"}
@@ -101,12 +108,9 @@ def told_late(program: Path, port: int, *flags: object) -> Iterator[subprocess.P
 
 
 @pytest.mark.parametrize("flags", [[], ["--threads", 2], ["--processes", 2]])
-def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, flags):
+def test_the_load_begins_at_a_moment_that_is_told_late(engine, flags):
     flags = [*SHORT, *flags, *engine]
-    with (
-        serving(echo) as server,
-        told_late(client_program, server.port, *flags) as process,
-    ):
+    with serving(echo) as server, told_late(server.port, *flags) as process:
         wait_for(lambda: len(server.peers) == 4)
         time.sleep(0.1)
         assert not server.bytes_in
@@ -119,19 +123,17 @@ def test_the_load_begins_at_a_moment_that_is_told_late(client_program, engine, f
 
 
 @pytest.mark.parametrize("line", [b"", b"soon\n"])
-def test_a_moment_that_is_never_told_ends_the_client(client_program, line):
-    with (
-        serving(echo) as server,
-        told_late(client_program, server.port, "--connections", 2) as process,
-    ):
+def test_a_moment_that_is_never_told_ends_the_client(line):
+    flags = ["--connections", 2]
+    with serving(echo) as server, told_late(server.port, *flags) as process:
         out, _ = process.communicate(line, timeout=10)
     assert json.loads(out)["stop"] == "interrupted"
     assert not server.bytes_in
 
 
-def test_without_a_window_there_are_no_edges(client_program):
+def test_without_a_window_there_are_no_edges():
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        result = client(client_program, nobody.getsockname()[1], "--duration", 0.1)
+        result = client(nobody.getsockname()[1], "--duration", 0.1)
     assert result["window"]["begin_ns"] is None
     assert result["window"]["end_ns"] is None
