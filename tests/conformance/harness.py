@@ -175,7 +175,7 @@ class Server:
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
         pids = [self.process.pid]
-        for pid in pids:  # of which there are more then
+        for pid in pids:  # those that are added as well
             pids += children_of(pid)
         return pids
 
@@ -236,7 +236,7 @@ def serving(
 
 
 def children_of(pid: int) -> list[int]:
-    """Process ids; psutil looks at every process of the machine for them."""
+    """Ids of those that it started; psutil would read every process of the machine."""
     children = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -187,7 +187,7 @@ def test_a_thousand_who_send_much_are_all_served(model, client_program):
 
 
 def fairness_of_a_thousand(client_program, server, duration: float) -> dict:
-    """Return how evenly a window served them in which each was answered ten times."""
+    """How evenly they were served in a window of ten response times at least."""
     flags = ["--connections", "1000", "--size", "16384", "--settle", str(5 * SLOWER)]
     flags += ["--duration", str(duration)]
     flags += ["--response-times", "10", "--duration-max", str(4 * SLOWER)]
