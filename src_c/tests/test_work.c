@@ -9,23 +9,28 @@
 
 static const struct workload *work;
 
-static void set_up(bool spin)
+static void begin(struct talk *talk, bool spin)
 {
     struct workload_options options = {.buckets = 4, .spin = spin};
     assert(!work->setup(&options));
+    talk_begin(talk, work, NULL);
+}
+
+static void end(struct talk *talk)
+{
+    talk_end(talk);
+    work->teardown();
 }
 
 static void check(const char *text, const char *want, bool closes)
 {
     for (size_t piece = 0; piece < 20; piece++) {
-        set_up(false);
         struct talk talk;
-        talk_begin(&talk, work, NULL);
+        begin(&talk, false);
         talk_hear_pieces(&talk, text, strlen(text), piece);
         assert(strcmp(talk.out, want) == 0);
         assert(talk.closed == closes);
-        talk_end(&talk);
-        work->teardown();
+        end(&talk);
     }
 }
 
@@ -60,29 +65,25 @@ static void what_is_no_request_is_told_and_ends_it(void)
 static void a_line_without_end_is_told_at_the_end(void)
 {
     struct talk talk;
-    set_up(false);
-    talk_begin(&talk, work, NULL);
+    begin(&talk, false);
     talk_hear_text(&talk, "1 1\n2 1");
     talk_hear(&talk, "", 0);
     assert(talk.closed);
     assert(strcmp(talk.out, "1\nERR the line has no end\n") == 0);
-    talk_end(&talk);
-    work->teardown();
+    end(&talk);
 }
 
 static void a_sleep_ends_when_it_was_asked_to(void)
 {
     struct talk talk;
-    set_up(false);
-    talk_begin(&talk, work, NULL);
+    begin(&talk, false);
     uint64_t before = clock_now_ns();
     talk_hear_text(&talk, "2000000 1\n0 1\n");
     uint64_t after = clock_now_ns();
     assert(talk.sleeps == 1 && talk.requests == 2);
     assert(talk.wake_ns >= before + 2 * NS_PER_S);
     assert(talk.wake_ns <= after + 2 * NS_PER_S);
-    talk_end(&talk);
-    work->teardown();
+    end(&talk);
 }
 
 static double cpu_s(void)
@@ -95,15 +96,13 @@ static double cpu_s(void)
 static void spinning_burns_what_was_asked_for(void)
 {
     struct talk talk;
-    set_up(true);
-    talk_begin(&talk, work, NULL);
+    begin(&talk, true);
     double before = cpu_s();
     talk_hear_text(&talk, "30000 1\n30000 1\n");
     double burnt = cpu_s() - before;
     assert(burnt >= 0.06 && burnt < 0.3);
     assert(talk.sleeps == 0 && strcmp(talk.out, "30000\n60000\n") == 0);
-    talk_end(&talk);
-    work->teardown();
+    end(&talk);
 }
 
 /* A thousand answers do not overrun the room that a step has. */
@@ -112,15 +111,13 @@ static void many_lines_at_once(void)
     enum { LINES = 20000 };
     char *text = malloc(LINES * 4 + 1);
     struct talk talk;
-    set_up(false);
-    talk_begin(&talk, work, NULL);
+    begin(&talk, false);
     for (int i = 0; i < LINES; i++)
         memcpy(text + i * 4, "0 2\n", 4);
     talk_hear(&talk, text, LINES * 4);
     assert(talk.requests == LINES && talk.out_bytes == LINES * 2);
-    talk_end(&talk);
+    end(&talk);
     free(text);
-    work->teardown();
 }
 
 static void *add_many(void *unused)
@@ -138,7 +135,7 @@ static void *add_many(void *unused)
 static void buckets_are_shared_by_threads_and_processes(void)
 {
     struct talk talk;
-    set_up(false);
+    begin(&talk, false);
     pid_t child = fork();
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
@@ -149,11 +146,9 @@ static void buckets_are_shared_by_threads_and_processes(void)
         _exit(0);
     int status;
     assert(waitpid(child, &status, 0) == child && status == 0);
-    talk_begin(&talk, work, NULL);
     talk_hear_text(&talk, "0 2\n");
     assert(strcmp(talk.out, "8000\n") == 0);
-    talk_end(&talk);
-    work->teardown();
+    end(&talk);
 }
 
 int main(void)
