@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import os
 import random
 import socket
 import subprocess
@@ -117,6 +118,15 @@ def refused(*words: object, status: int = 2) -> str:
     assert said.startswith("client: ")
     assert said.count("\n") == 1
     return said
+
+
+def sockets(pid: int) -> set[str]:
+    """Return the names of a process's sockets, that on which it listens among them."""
+    names = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            names.add(os.readlink(link))
+    return {name for name in names if name.startswith("socket:")}
 
 
 @contextlib.contextmanager

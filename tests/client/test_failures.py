@@ -1,8 +1,6 @@
 """Whatever a server does to its users is counted, by its kind."""
 
-import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -24,6 +22,7 @@ from tests.client.harness import (
     errors,
     reserved_port,
     serving,
+    sockets,
     started,
 )
 
@@ -58,10 +57,8 @@ def some_connections() -> Callable[[int], bool]:
     seen = set()
 
     def has_served(pid: int) -> bool:
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile
-                seen.add(os.readlink(link))
-        return len([name for name in seen if name.startswith("socket:")]) > 3
+        seen.update(sockets(pid))
+        return len(seen) > 3
 
     return has_served
 

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ from tests.client.harness import (
     in_turns,
     reserved_port,
     serving,
+    sockets,
     started,
     turns,
     wait_for,
@@ -495,12 +495,11 @@ def test_every_workload_takes_turns(take_turns, engine, flags):
         assert target["slices"]["counted"] == result["rounds"] > 3
 
 
-def test_files_say_which_target(tmp_path):
+def test_files_say_which_target(take_turns, tmp_path):
     files = [tmp_path / name for name in ("users.csv", "histogram.csv")]
-    with servers(2) as (_, ports):
-        flags = ["--connections", 3, "--duration", 0.2]
-        flags += ["--per-connection", files[0], "--histogram", files[1]]
-        result = turns(ports, *flags)
+    flags = ["--connections", 3, "--duration", 0.2]
+    flags += ["--per-connection", files[0], "--histogram", files[1]]
+    result, _ = take_turns(2, *flags)
     users, slots = map(pd.read_csv, files)
     for number, target in enumerate(result["targets"]):
         requests = users.loc[users["target"] == number, "requests"]
@@ -595,15 +594,6 @@ def tell(clients: list[subprocess.Popen], ahead_s: float) -> int:
     return begin_ns
 
 
-def sockets(process: subprocess.Popen) -> int:
-    """Return how many a server has, the one it listens on among them."""
-    links = []
-    for link in Path(f"/proc/{process.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):  # closed meanwhile
-            links.append(os.readlink(link))
-    return sum(link.startswith("socket:") for link in links)
-
-
 def told(commands: Callable[[int | None], Iterator[list]], _: object) -> list[dict]:
     """Run clients that are told when to begin; return their results."""
     with contextlib.ExitStack() as stack:
@@ -654,11 +644,11 @@ def test_clients_take_the_same_turns_at_fixed_moments(tmp_path, run):
 
         def came() -> bool:
             listening, asked = 1, 2 * 6
-            there = all(sockets(server) == listening + asked for server in processes)
-            return there and all(path.exists() for path in paths)
+            counts = {len(sockets(server.pid)) for server in processes}
+            return counts == {listening + asked} and all(p.exists() for p in paths)
 
         results = run(commands, came)
-        spent_s = sum(sum(psutil.Process(p.pid).cpu_times()[:2]) for p in processes)
+        spent_s = sum(cpu_s(psutil.Process(p.pid)) for p in processes)
     first, second, watch = map(pd.read_csv, paths)
     number = 2 * first["round"] + first["position"]
     assert (first["begin_ns"] == number * 40_000_000).all()
