@@ -23,7 +23,7 @@ NEAR = 0.05
 """Relative distance of the levels below and above a predicted limit."""
 
 
-CREW = "--workers"
+BY_WORKERS = "--workers"
 """What limits a model that keeps a worker for each connection."""
 
 
@@ -32,10 +32,12 @@ def predicted(capacities: Sequence[Capacity], *, workers: int) -> dict[str, Capa
 
     Models that keep a worker for a connection hold as many as there are `workers`.
     """
-    crews = [
-        replace(c, connections=workers) for c in capacities if c.limited_by == CREW
+    fixed = [
+        replace(c, connections=workers)
+        for c in capacities
+        if c.limited_by == BY_WORKERS
     ]
-    return {capacity.model: capacity for capacity in (*capacities, *crews)}
+    return {capacity.model: capacity for capacity in (*capacities, *fixed)}
 
 
 def ramp(ladder: Sequence[int], most: int | None) -> list[int]:
@@ -64,7 +66,7 @@ def grids(
     for name in models:
         limit = limits.get(name, Capacity(name, None, ""))
         grid = {"model": [name], "connections": ramp(ladder, limit.connections)}
-        if limit.limited_by == CREW:
+        if limit.limited_by == BY_WORKERS:
             grid["workers"] = [workers]
         per_model.append(grid)
     return per_model
