@@ -37,7 +37,6 @@ _MESSAGES = {
 """Where sentences are messages, and what they are for."""
 
 _UNCALLED = {
-    "estimate": "what a sweep would cost, for whoever plans one in a notebook",
     "dask_setup": "Dask, of the module that its workers load first",
     "send_signal": "Jupyter, of a kernel whose process group is gone",
 }
