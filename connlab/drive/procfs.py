@@ -267,13 +267,14 @@ def parse_stat(text: str, cores: frozenset[int] | None = None) -> tuple[float, f
     if not set(names) <= set(ticks):
         names = ["cpu"]
     times = [_busy_and_stolen(ticks.get(name, ())) for name in names]
-    return sum(busy for busy, _ in times), sum(stolen for _, stolen in times)
+    return TICK_S * sum(busy for busy, _ in times), TICK_S * sum(s for _, s in times)
 
 
-def _busy_and_stolen(fields: Iterable[str]) -> tuple[float, float]:
+def _busy_and_stolen(fields: Iterable[str]) -> tuple[int, int]:
+    """Return whole ticks, whose sum over cores does not depend on their order."""
     ticks = [int(field) for field in fields] + [0] * 8
     user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-    return (user + nice + system + irq + softirq) * TICK_S, steal * TICK_S
+    return user + nice + system + irq + softirq, steal
 
 
 def softirq_s(cores: frozenset[int] | None = None) -> float:
