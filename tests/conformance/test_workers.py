@@ -144,7 +144,10 @@ def test_copies_that_fail_end_the_server_with_their_status():
     for most in range(5, 30):
         with copies("epoll-pool", limit_descriptors(most)) as server:
             if server.ready:
-                out, errors = server.process.communicate(timeout=PATIENCE_S)
+                # both lines may have come at once: communicate() would miss the second
+                out = server.process.stdout.read()
+                errors = server.process.stderr.read()
+                server.process.wait(PATIENCE_S)
                 break
     assert server.process.returncode == 1
     assert errors.count("exit status 1") == 2
