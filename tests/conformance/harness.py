@@ -147,7 +147,7 @@ class Server:
         """The statistics; a lesson keeps none, and ends as signals end a program."""
         if self.stats is None:
             lesson = self.ready["model"] == "lesson"
-            out, self.stderr = self._ended_by(signum)
+            out, self.stderr = ended_by(self.process, signum)
             assert self.process.returncode == (-signum if lesson else 0), self.stderr
             lines = [json.loads(line) for line in out.splitlines()]
             assert lesson or lines[-1]["event"] == "stats", out
@@ -158,19 +158,6 @@ class Server:
         began = time.monotonic()
         self.stop(signum)
         return time.monotonic() - began
-
-    def _ended_by(self, signum: int) -> tuple[str, str]:
-        """Ask once, as anybody would; what it then printed on stdout and stderr.
-
-        TSan puts the handler of a signal off until the next call, which may be the one
-        that waits for ever: there, and only there, it is asked again each second.
-        """
-        for _ in range(10 if TSAN else 0):
-            self.process.send_signal(signum)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self.process.communicate(timeout=1)
-        self.process.send_signal(signum)
-        return self.process.communicate(timeout=PATIENCE_S)
 
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
@@ -233,6 +220,20 @@ def serving(
             process.wait()
         process.stdout.close()
         process.stderr.close()
+
+
+def ended_by(process: subprocess.Popen, signum: int = signal.SIGTERM) -> tuple:
+    """Ask once, as anybody would; what it then printed on stdout and stderr.
+
+    TSan puts the handler of a signal off until the next call, which may be the one
+    that waits for ever: there, and only there, it is asked again each second.
+    """
+    for _ in range(10 if TSAN else 0):
+        process.send_signal(signum)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=1)
+    process.send_signal(signum)
+    return process.communicate(timeout=PATIENCE_S)
 
 
 def children_of(pid: int) -> list[int]:

@@ -22,6 +22,7 @@ from tests.conformance.harness import (
     answers,
     children_of,
     echoes,
+    ended_by,
     eventually,
     fixed_workers,
     ignore_children,
@@ -128,8 +129,7 @@ def test_a_copy_that_is_killed_is_told_and_the_other_serves(model):
         # a ring's poll may hold the dead one's listening socket for some ms more
         # (io_ring_exit_work), and who connects to that is reset
         assert eventually(server.serves)
-        server.process.terminate()
-        out, errors = server.process.communicate(timeout=PATIENCE_S)
+        out, errors = ended_by(server.process)
     assert server.process.returncode == 1
     assert f"process {killed}: signal 9" in errors
     lost = errors.count(": signal 9")
