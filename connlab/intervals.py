@@ -140,9 +140,9 @@ def as_cells(
     """
     rows = []
     for name, value in values.items():
-        exact = Interval(value, value, value, n, 1.0, "exact")
-        i = value if isinstance(value, Interval) else exact
-        rows.append({"metric": name, **asdict(i), "unit": unit})
+        if not isinstance(value, Interval):
+            value = Interval(value, value, value, n, 1.0, "exact")
+        rows.append({"metric": name, **asdict(value), "unit": unit})
     return pd.DataFrame(rows).drop(columns="note")
 
 

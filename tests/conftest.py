@@ -335,6 +335,16 @@ def spare_blocks() -> Iterator[int]:
         yield usual
 
 
+@pytest.fixture(scope="module")
+def others_allowed() -> Iterator[None]:
+    """Let rounds count that others disturb: they disturb both servers of a set."""
+    from connlab.drive import gates
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gates, "OTHER_SHARE_IN_TURNS", 99.0)
+        yield
+
+
 @pytest.fixture
 def nobody_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """See that no program that a test starts, nor any that those start, outlives it."""

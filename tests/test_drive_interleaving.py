@@ -309,14 +309,6 @@ def swept(root, models=("epoll", "poll", "iterative")):
 
 
 @pytest.fixture(scope="module")
-def others_allowed():
-    """What other programs do here is no fault of the driver."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(gates, "OTHER_SHARE_IN_TURNS", 99.0)
-        yield
-
-
-@pytest.fixture(scope="module")
 def measured(client_program, tmp_path_factory, others_allowed):
     root = tmp_path_factory.mktemp("turns")
     return root, swept(root)

@@ -16,7 +16,6 @@ from connlab.drive import (
     capacity,
     cores,
     flags,
-    gates,
     interleaving,
     programs,
     trials,
@@ -32,18 +31,12 @@ from tests.labs import all_running, until, up
 pytestmark = [
     pytest.mark.long,
     pytest.mark.serial,
-    pytest.mark.usefixtures("network_namespaces"),
+    pytest.mark.usefixtures("network_namespaces", "others_allowed"),
 ]
 NUMBER, FEW = 180, 181
 #: what the machine of the tests does besides
 OVERLOOKED = ("quiet", "client", "stationary", "lag", "rate")
 CPU = "server_cpu_per_request_s"
-
-
-@pytest.fixture(autouse=True)
-def _overlook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let rounds count that others disturb: they disturb both servers of a set."""
-    monkeypatch.setattr(gates, "OTHER_SHARE_IN_TURNS", 99.0)
 
 
 @pytest.fixture(scope="module")
