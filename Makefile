@@ -76,7 +76,7 @@ programs := $(if $(server_srcs),$(BUILD)/server)\
 .DELETE_ON_ERROR:
 .SECONDARY:
 .PHONY: help setup setup-test build programs paper notebook evaluate render archive contribute \
-	doctor judge runtimes bench lab lab-down test test-long test-c test-py rewritten \
+	doctor judge runtimes bench lab lab-down test test-long c-tests test-py rewritten \
 	fuzz lint format format-c lock clean FORCE
 
 help:  ## print this list
@@ -91,7 +91,7 @@ paper: setup  ## everything from nothing: build, studies, HTML and PDF
 		$(RENDERER:%=--renderer %) $(HOSTS:%=--hosts %)
 
 test: setup-test  ## set up, build, run the short tests
-	@$(SELF) build && $(SELF) $(JOBS) test-c rewritten && $(SELF) test-py
+	@$(SELF) build && $(SELF) $(JOBS) c-tests rewritten && $(SELF) test-py
 
 test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
 	@$(SELF) build && $(SELF) -j$(CORES) fuzz && \
@@ -149,8 +149,8 @@ lab: setup  ## hosts of network namespaces, as root: HOSTS=3
 lab-down: setup  ## remove them
 	@$(PY) -m connlab hosts lab-down
 
-test-c: $(server_tests) $(client_tests)
-	@printf '%s\n' $^ | xargs -P $(CORES) -n 1 sh -c 'echo "  RUN $$0"; $$0'
+# Compiles them; tests/test_c_units.py runs each as a test among the others.
+c-tests: $(c_tests)
 
 # Most tests wait, so that more than there are cores run at once. They share what
 # Python compiles, also where the environment forbids it to keep that.
