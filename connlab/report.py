@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import seaborn as sns
@@ -42,6 +42,8 @@ CELLS, RATIOS = "cells.csv", "ratios.csv"
 _NUMBER = ("metric", "value", "lo", "hi", "n", "level", "method", "unit", "text")
 _BESIDE = ("trials", "bound", "reason", "p", "verdict", "half_width", "study")
 """Columns of the two tables that hold no level of a factor."""
+
+_Entry = TypeVar("_Entry", results.Figure, results.Table)
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Report:
     ------
     RunError
         When no trial may be used; it says why.
+
+    Notes
+    -----
+    A cell that is run again replaces what it handed over before. A number keeps its
+    value until the report is begun anew.
     """
 
     def __init__(
@@ -156,7 +163,6 @@ class Report:
         data : DataFrame, optional
             Offered beside it as CSV and as a table of values.
         """
-        _refuse_twice(self._facts.figures, f"fig-{name}")
         folder = self.folder / "figures"
         saved = figures.save(drawn, folder, name)
         figures.show(drawn, folder / saved["svg"])
@@ -165,9 +171,8 @@ class Report:
         if data is not None:
             values = f"figures/{name}.csv"
             _write_csv(data, self.folder / values)
-        self._facts.figures.append(
-            results.Figure(id=f"fig-{name}", files=files, data=values)
-        )
+        entry = results.Figure(id=f"fig-{name}", files=files, data=values)
+        _replace(self._facts.figures, entry)
 
     def table(
         self, name: str, frame: pd.DataFrame, labels: Mapping[str, str] | None = None
@@ -185,7 +190,6 @@ class Report:
         labels : mapping of str to str, optional
             Heads of columns that differ from their names.
         """
-        _refuse_twice(self._facts.tables, f"tbl-{name}")
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
         text = frame.map(lambda v: "—" if pd.isna(v) or v == "" else level(v))
         columns = [
@@ -193,9 +197,8 @@ class Report:
             for c, head in zip(frame, heads, strict=True)
         ]
         rows = text.to_numpy().tolist()
-        self._facts.tables.append(
-            results.Table(id=f"tbl-{name}", columns=columns, rows=rows)
-        )
+        entry = results.Table(id=f"tbl-{name}", columns=columns, rows=rows)
+        _replace(self._facts.tables, entry)
         return text.set_axis(heads, axis=1)
 
     def claim(
@@ -223,14 +226,13 @@ class Report:
         else:
             holds = None if result is None else bool(result)
             why = "as computed above"
-        if name in self._facts.claims:
-            raise ValueError(f"claim {name!r} is there already")
         self._facts.claims[name] = results.Claimed(holds=holds)
         return Claim(name, holds, why)
 
     def finding(self, text: str) -> str:
         """Keep a sentence with numbers of this run, for the list below the summary."""
-        self._facts.findings.append(text)
+        if text not in self._facts.findings:
+            self._facts.findings.append(text)
         return text
 
     def lines(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -239,7 +241,8 @@ class Report:
 
     def note(self, text: str) -> None:
         """Keep what a reader should know of these trials."""
-        self._facts.notes.append(text)
+        if text not in self._facts.notes:
+            self._facts.notes.append(text)
 
     def counts_all(self, *, broke: pd.Series, left_out: pd.Series) -> None:
         """Say that all trials count: a server broke in some, a check failed in others.
@@ -287,9 +290,11 @@ def not_measured(run: str, study: str, *, reason: str, **about: Any) -> None:
     raise SystemExit(0)
 
 
-def _refuse_twice(entries: Sequence[results.Figure | results.Table], id_: str) -> None:
-    if any(entry.id == id_ for entry in entries):
-        raise ValueError(f"{id_} is there already")
+def _replace(entries: list[_Entry], new: _Entry) -> None:
+    """Put an entry where the one of the same name stood, else at the end."""
+    ids = [entry.id for entry in entries]
+    at = ids.index(new.id) if new.id in ids else len(ids)
+    entries[at : at + 1] = [new]
 
 
 def _none_usable(trials: pd.DataFrame) -> str:
@@ -390,13 +395,18 @@ def _write_table(path: Path, frames: Sequence[pd.DataFrame], study: str) -> None
         path.unlink(missing_ok=True)
         return
     table = pd.concat(frames, ignore_index=True)
+    table = table[~table.astype(str).duplicated()]  # of a cell that was run again
     factors = [c for c in table if c not in _NUMBER and c not in _BESIDE]
     beside = [c for c in _BESIDE if c in table]
     table.insert(0, "study", study)
     duplicates = table[table.duplicated(["metric", *factors])]
     if len(duplicates):
         row = duplicates.iloc[0]
-        raise ValueError(f"{row['metric']} stands twice for {levels(row.to_dict())}")
+        where = f"{row['metric']} stands twice for {levels(row.to_dict())}"
+        raise ValueError(
+            f"{where}, with two values; if a cell was changed and run again, run all "
+            "from the one that says Report("
+        )
     _write_csv(table[["study", *factors, *_NUMBER, *beside]], path)
 
 

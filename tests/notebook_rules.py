@@ -27,6 +27,7 @@ def check(notebook: Path) -> None:
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno - node.lineno < 5
     check_evaluation(["".join(cell["source"]) for cell in code])
+    check_names(["".join(cell["source"]) for cell in code])
     declared = parameters.declared(notebook)
     assert "run" in declared
     assert all(p.help for p in declared.values())
@@ -53,6 +54,20 @@ def check_evaluation(cells: list[str]) -> None:
         elif name in MEASURES or (name == "load" and "only" in words):
             joined = None in words and in_words  # as in **common
             assert words.get("measure") == "measure" or joined
+
+
+def check_names(cells: list[str]) -> None:
+    """Assert that no two calls give one name: the second would replace the first."""
+    calls = [n for cell in cells for n in ast.walk(ast.parse(cell))]
+    names = [
+        (call.func.attr, ast.literal_eval(call.args[0]))
+        for call in calls
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value) == "report"
+        and call.func.attr in ("figure", "table", "claim")
+    ]
+    assert len(names) == len(set(names))
 
 
 def path_of(name: str) -> Path:

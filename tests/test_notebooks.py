@@ -1,6 +1,7 @@
 """Notebooks of the studies: form, what sections ask of them, small runs."""
 
 import re
+from contextlib import nullcontext
 from typing import Any
 
 import notebook_rules as rules
@@ -62,6 +63,15 @@ def names_shown(study: str, pattern: str) -> set[str]:
 def test_a_cell_that_does_not_hear_of_an_evaluation_is_found(cell):
     with pytest.raises(AssertionError):
         rules.check_evaluation([cell])
+
+
+@pytest.mark.parametrize("names", [("it", "it"), ("it", "that")])
+def test_a_name_that_two_cells_give_is_found(names):
+    cells = [f"report.table({name!r}, frame)" for name in names]
+    cells.append("report.figure('it', grid)")
+    unique = len(set(names)) == 2
+    with nullcontext() if unique else pytest.raises(AssertionError):
+        rules.check_names(cells)
 
 
 @pytest.mark.parametrize("name", STUDIES)
