@@ -5,13 +5,13 @@
  *     main:            { epoll_wait -> accept, or switch to whoever can go on }
  *
  * No struct says how far a client has come: its stack does. A coroutine is a
- * stack that we may leave and come back to; swapcontext(3) saves the registers
- * on the one and loads them from the other, and the signal mask, by a system
- * call at each switch. src_c/coroutine/ does without, and has guard pages.
- * No lock is needed: each goes on until it waits. See models/coroutine.c, and
- * models/stackless.c, without a stack. Try: strace -c build/lessons/coroutine.
+ * stack that we may leave and come back to; swapcontext(3) swaps registers and,
+ * by a system call, the signal mask. src_c/coroutine/ does without that call,
+ * and has guard pages. No lock is needed: each goes on until it waits. See
+ * models/coroutine.c and stackless.c. Try: strace -c build/lessons/coroutine.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ static int start_listening(const char *port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
-        exit((perror("listen"), 1));
+        err(1, "listen");
     getsockname(fd, (struct sockaddr *)&at, &length);
     dprintf(1,
             "{\"event\":\"ready\",\"model\":\"lesson\","

@@ -13,6 +13,7 @@
  * Try: strace -c build/lessons/epoll. See models/epoll.c.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ static int start_listening(const char *port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
-        exit((perror("listen"), 1));
+        err(1, "listen");
     getsockname(fd, (struct sockaddr *)&at, &length);
     dprintf(1,
             "{\"event\":\"ready\",\"model\":\"lesson\","

@@ -17,6 +17,7 @@
  * which starts its children before the clients come.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -35,7 +36,7 @@ static int start_listening(const char *port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
-        exit((perror("listen"), 1));
+        err(1, "listen");
     getsockname(fd, (struct sockaddr *)&at, &length);
     dprintf(1,
             "{\"event\":\"ready\",\"model\":\"lesson\","
@@ -77,7 +78,7 @@ int main(int argc, char **argv)
     signal(SIGCHLD, SIG_IGN); /* the kernel reaps our children */
     for (;;) {
         int fd = accept(listen_fd, NULL, NULL);
-        if (fd < 0) { /* it left again, or there is no descriptor (EMFILE) */
+        if (fd < 0) { /* no descriptor is free (EMFILE), for one */
             usleep(1000);
             continue;
         }

@@ -9,13 +9,19 @@
  *   - a client that has gone must not kill us: MSG_NOSIGNAL, not SIGPIPE;
  *   - recv() returns 0 when the client will send no more; it may still read,
  *     so the answer to what came before is sent first (half-close);
- *   - accept() may fail for this connection or for now, and is tried again.
+ *   - accept() may fail for now (EMFILE), and is tried again. A client that has
+ *     left is accepted all the same: recv() tells (ECONNRESET);
+ *   - SO_REUSEADDR lets bind() succeed although old connections of the port are
+ *     in TIME_WAIT;
+ *   - TCP_NODELAY, which accepted sockets inherit: a small answer does not wait
+ *     until the client has acknowledged the one before it (Nagle's algorithm).
  * What it leaves out: limits, statistics, a clean stop, timeouts. See
  * models/iterative.c, which has them.
  *
  * Usage: build/lessons/iterative [PORT]        (0 or none: any that is free)
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -35,7 +41,7 @@ static int start_listening(const char *port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
-        exit((perror("listen"), 1));
+        err(1, "listen");
     getsockname(fd, (struct sockaddr *)&at, &length);
     dprintf(1,
             "{\"event\":\"ready\",\"model\":\"lesson\","
@@ -76,7 +82,7 @@ int main(int argc, char **argv)
     int listen_fd = start_listening(argc > 1 ? argv[1] : "0");
     for (;;) {
         int fd = accept(listen_fd, NULL, NULL);
-        if (fd < 0) { /* it left again, or there is no descriptor (EMFILE) */
+        if (fd < 0) { /* no descriptor is free (EMFILE), for one */
             usleep(1000);
             continue;
         }

@@ -15,6 +15,7 @@
  * models/thread.c, and models/pool.c, which has a fixed number of threads.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -34,7 +35,7 @@ static int start_listening(const char *port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
-        exit((perror("listen"), 1));
+        err(1, "listen");
     getsockname(fd, (struct sockaddr *)&at, &length);
     dprintf(1,
             "{\"event\":\"ready\",\"model\":\"lesson\","
@@ -83,7 +84,7 @@ int main(int argc, char **argv)
     int listen_fd = start_listening(argc > 1 ? argv[1] : "0");
     for (;;) {
         int fd = accept(listen_fd, NULL, NULL);
-        if (fd < 0) { /* it left again, or there is no descriptor (EMFILE) */
+        if (fd < 0) { /* no descriptor is free (EMFILE), for one */
             usleep(1000);
             continue;
         }

@@ -4,12 +4,13 @@
  *
  * epoll says "now you may read"; io_uring (Linux 5.1) says "it is read". Calls
  * and results are entries of two rings shared with the kernel; one system call
- * hands over all new calls and waits for results. A buffer is the kernel's
- * until its call completes, so a client is freed when its only call is done.
- * The accept is multishot (5.19): one entry, a completion for each client. In
- * models/uring.c receives are, too. Try: strace -c build/lessons/uring.
+ * hands over new calls and waits for results. A buffer is the kernel's until
+ * its call is done; so a client lives until then. The accept is multishot (5.19):
+ * one entry, many completions; in models/uring.c receives are, too. Needs
+ * liburing 2.2 (cc ... -luring). Try: strace -c build/lessons/uring.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <liburing.h>
 #include <netinet/tcp.h>
@@ -23,7 +24,6 @@ struct client {
     size_t start, end; /* of what is unsent, in: */
     char buffer[16384];
 };
-
 static struct io_uring ring;
 
 static int start_listening(const char *port)
@@ -36,7 +36,7 @@ static int start_listening(const char *port)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, length) || listen(fd, SOMAXCONN))
-        exit((perror("listen"), 1));
+        err(1, "listen");
     getsockname(fd, (struct sockaddr *)&at, &length);
     dprintf(1,
             "{\"event\":\"ready\",\"model\":\"lesson\","
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
 {
     int listen_fd = start_listening(argc > 1 ? argv[1] : "0");
     if (io_uring_queue_init(1024, &ring, 0) < 0)
-        exit((fputs("io_uring is not available here\n", stderr), 1));
+        errx(1, "io_uring is not available here");
     for (start_accept(listen_fd);;) {
         struct io_uring_cqe *cqe;
         unsigned head, n = 0;
