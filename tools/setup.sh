@@ -59,6 +59,7 @@ needs_run() {
 	compiles '#include <liburing.h>'|liburing-dev|the io_uring models
 	have redis-server|redis-server|the guestbook, which asks Redis
 	have ip|iproute2|hosts of network namespaces, of study 14
+	have strace|strace|counts of calls of a server that is judged, and of the course
 	perf --version >/dev/null 2>&1|$(perf_package)|system calls per request, of study 12
 	END
 }
@@ -74,7 +75,6 @@ needs_test() {
 	have wrk|wrk|a stranger's client
 	have ab|apache2-utils|a stranger's client
 	have nc|netcat-openbsd|a stranger's client
-	have strace|strace|system calls per request of a server that is judged
 	test -e /usr/include/uv.h|libuv1-dev|tests of the libuv server
 	test -e /usr/include/event2/event.h|libevent-dev|tests of the libevent server
 	test -e /usr/include/boost/asio.hpp|libboost-dev|tests of the Boost.Asio server
@@ -134,8 +134,9 @@ system() {  # $1 = run or test, $2 = --retry or nothing
 		lacks=$(missing "$1")
 	fi
 	[ -n "$lacks" ] || return 0
+	how=$(have apt-get && echo "apt install" || echo "Debian's name:")
 	echo "$lacks" | while IFS='|' read -r package loss; do
-		say "missing: $package (apt install $package); without it: $loss"
+		say "missing: $package ($how $package); without it: $loss"
 	done
 	if [ -d $venv ]; then echo "$lacks" >"$memo"; fi
 }

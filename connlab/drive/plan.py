@@ -300,8 +300,8 @@ def refuse_foreign_trials(
     if foreign:
         raise ValueError(
             f"run: {plan.run!r}; in its study {plan.study!r} {'; '.join(foreign)}. "
-            "They do not mix with what would be measured now: use another run name, "
-            "or `make evaluate` to measure nothing"
+            "They do not mix with what would be measured now: name another run "
+            "(--run NAME, with make RUN=NAME), or `make evaluate` to measure nothing"
         )
 
 
