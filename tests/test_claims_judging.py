@@ -27,7 +27,7 @@ def judge(tmp_path, monkeypatch):
 
     def judge():
         paths = {"root": tmp_path, "ledger": ledger, "kept": tmp_path / "kept"}
-        assert re.findall(r"\d+", judging.judge("made", **paths)) == ["1", "1"]
+        assert re.findall(r"\d+", judging.judge("made", **paths)) == ["1"] * 3
         return judge_all.call_count
 
     return judge

@@ -20,9 +20,9 @@ CLAIM = claims.ledger()[0]
 @pytest.mark.parametrize(
     ("verdicts", "counts"),
     [
-        ([HOLDS], ["1 claim", "1 holds"]),
-        ([HOLDS, HOLDS, NOT], ["3 claims", "2 hold", "1 does"]),
-        ([OPEN, IN_PART, OPEN], ["3 claims", "1 holds", "2 are"]),
+        ([HOLDS], ["1 claim", "1 test", "1 holds"]),
+        ([HOLDS, HOLDS, NOT], ["3 claims", "3 tests", "2 hold", "1 does"]),
+        ([OPEN, IN_PART, OPEN], ["3 claims", "3 tests", "1 holds", "2 are"]),
     ],
 )
 def test_the_answer_counts_in_singular_and_plural(verdicts, counts):
@@ -30,6 +30,20 @@ def test_the_answer_counts_in_singular_and_plural(verdicts, counts):
     answer = claims.answer(judged)
     assert re.findall(r"\d \w+", answer) == counts
     assert all(verdict.split()[-1].rstrip("s") in answer for verdict in verdicts)
+
+
+def test_a_claim_that_is_tested_again_counts_once():
+    entries = [claim for claim in claims.ledger() if claim.id in ("W1", "W1b")]
+    judged = [claims.Judged(claim, Finding(HOLDS, "made up")) for claim in entries]
+    assert "1 claim of earlier reports to 2 tests" in claims.answer(judged)
+
+
+def test_what_is_tested_again_has_to_be_there(tmp_path):
+    path = tmp_path / "claims.yml"
+    entry = LEDGER["W1b"].model_dump(exclude_defaults=True, mode="json")
+    path.write_text(yaml.safe_dump([entry]))
+    with pytest.raises(ValueError, match="W1b again: W1"):
+        claims.ledger(path)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.5, 2), (0.5, 68), (0.001, 2)])

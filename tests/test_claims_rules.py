@@ -537,6 +537,12 @@ def test_outweighs(frame, verdict):
     assert apply(frame, OUTWEIGHS).verdict == verdict
 
 
+@pytest.mark.parametrize(("cores", "verdict"), [(1, OPEN), (2, HOLDS)])
+def test_workers_tune_nothing_on_one_core(cores, verdict):
+    finding = apply(TUNED.assign(server_cores=cores), OUTWEIGHS | {"cores": 2})
+    assert finding.verdict == verdict
+
+
 def test_what_outweighs_is_the_ratio_of_sums_of_squares():
     effect = apply(crossed(0.05, 1.0, cv=1e-6), OUTWEIGHS).effect
     assert effect.value == pytest.approx((np.log(2) / np.log(1.05)) ** 2, 1e-3)

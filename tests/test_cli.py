@@ -189,7 +189,7 @@ COMMANDS = [
     (["lint-paper"], "connlab.publish.lint", [], 0, "nothing is fetched"),
     (["lint-paper"], "connlab.publish.lint", ["x: 5 ms"], 1, "problem: x: 5 ms"),
     (["claims", "--run", "reference"], "connlab.claims.judge_all", judged_claims(), 0,
-     "Of 1 claim of earlier reports 1 is not testable here."),
+     "We put 1 claim of earlier reports to 1 test: 1 is not testable here."),
     (["hosts", "lab", "--hosts", "4"], "connlab.hosts.lab.Lab.up", None, 0,
      "hosts.toml"),
     (["hosts", "lab-down"], "connlab.hosts.lab.Lab.down", None, 0, ""),

@@ -48,8 +48,9 @@ def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
         share=share,
     )
     few, whole = (call.args[1] for call in report.claim.mock_calls)
-    assert few.index.tolist() == [1]
-    assert whole.index.tolist() == [1000]
+    assert few["active"].tolist() == [1]
+    assert whole["active"].tolist() == [1000]
+    assert {*few["connections"], *whole["connections"]} == {1000}
 
 
 def loaded(

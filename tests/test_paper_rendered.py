@@ -61,6 +61,7 @@ WIDE = """
 
 : Nine models. {#tbl-wide}
 """
+COUNTED = f"\n\n{'It answered 1000. Then it did so again. ' * 40}\n"
 BY_FORMAT = """
 ::: {.content-visible when-format="html"}
 Block-of-page.
@@ -87,6 +88,7 @@ def odd(tmp_path_factory):
         execute(run)
         made.append(paper / "sections" / "_limits.qmd", ASKED_IN_VAIN)
         made.append(paper / "sections" / "_limits.qmd", WIDE)
+        made.append(paper / "sections" / "_limits.qmd", COUNTED)
         made.append(paper / "sections" / "_introduction.qmd", BY_FORMAT)
         rect = '<rect width="9" height="9"/>' * 3
         svg = f'<svg xmlns="http://www.w3.org/2000/svg">{rect}</svg>'
@@ -223,6 +225,12 @@ def test_oddities_pass_the_checks(odd):
     assert publish.check(odd.html.parent) == []
     assert odd.problems == ()
     assert odd.unused == ("response-time/fig-surprise", "sundials")
+
+
+def test_a_number_that_ends_a_sentence_begins_no_list(odd):
+    """Of a source that pandoc had wrapped Typst took such a line for an item."""
+    source = next(odd.html.parents[1].rglob("paper.typ")).read_text("utf-8")
+    assert source.count("answered 1000. Then") == 40
 
 
 def test_a_wide_table_stays_within_the_margins(odd):

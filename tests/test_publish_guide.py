@@ -236,9 +236,12 @@ COUNT = [(1059, None), (1059, None)]
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ([FAR], "both runs of @tbl-findings; its size is not."),
-        ([FAR, FAR, COUNT], "; its size is not."),
-        ([FAR, NEAR], "; the size of 1 of 2 is not."),
+        (
+            [FAR],
+            "runs of @tbl-findings; the intervals of its sizes do not overlap.",
+        ),
+        ([FAR, FAR, COUNT], "; the intervals of its sizes do not overlap."),
+        ([FAR, NEAR], "; the intervals of 1 of 2 sizes do not overlap."),
         ([NEAR], ", and the intervals of its sizes overlap."),
         ([FAR, OTHER], ""),
         ([FAR, UNSURE], ""),

@@ -42,7 +42,8 @@ class Claim(BaseModel):
     studies lists them; its rule tells their trials apart by the column ``study``.
     `columns` names those of a quotation that is the row of a table. `instead` says in
     short what stands here for something that the claim names; it is printed with the
-    effect, all of `here` is not.
+    effect, all of `here` is not. `again` names the claim that this entry tests once
+    more, in another setting.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -62,6 +63,7 @@ class Claim(BaseModel):
     study: str | tuple[str, ...] = ""
     published: str = ""
     untestable: str = ""
+    again: str = ""
     rule: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -91,7 +93,8 @@ class Judged:
 def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     """Return the entries of ``paper/claims.yml``.
 
-    ValueError names an entry of the wrong form, or an id that stands twice.
+    ValueError names an entry of the wrong form, an id that stands twice, or a claim
+    that an entry tests again and that is not there.
     """
     path = path or schema.project_root() / "paper" / "claims.yml"
     claims = tuple(Claim.model_validate(e) for e in yaml.safe_load(path.read_text()))
@@ -99,6 +102,9 @@ def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     repeated = sorted({i for i in ids if ids.count(i) > 1})
     if repeated:
         raise ValueError(f"{path.name}: {', '.join(repeated)} stands more than once")
+    unknown = [claim for claim in claims if claim.again not in ("", *ids)]
+    if unknown:
+        raise ValueError(f"{path.name}: {unknown[0].id} again: {unknown[0].again}?")
     return claims
 
 
@@ -197,11 +203,13 @@ def found(claim: Claim, finding: Finding) -> str:
 
 
 def answer(judged: Sequence[Judged]) -> str:
-    """Return one sentence that counts the verdicts."""
+    """Return one sentence that counts claims and verdicts."""
+    claims = counted(sum(not j.claim.again for j in judged), "claim")
     counts = Counter(j.finding.verdict for j in judged)
     numbers = [(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]]
     clauses = [f"{n} {_CLAUSES[verdict][n > 1]}" for verdict, n in numbers]
-    return f"Of {counted(len(judged), 'claim')} of earlier reports {listing(clauses)}."
+    tests = counted(len(judged), "test")
+    return f"We put {claims} of earlier reports to {tests}: {listing(clauses)}."
 
 
 _CLAUSES: dict[Verdict, tuple[str, str]] = {

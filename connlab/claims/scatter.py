@@ -59,6 +59,7 @@ def outweighs(
     factor: str,
     other: str,
     arm: Mapping[str, Any] | None = None,
+    cores: int = 1,
 ) -> Finding:
     """Judge whether one factor moves a metric more than another.
 
@@ -70,10 +71,15 @@ def outweighs(
        resamples in which every cell has a trial.
     4. Where the client was the bottleneck of a cell, not even a bound of the ratio is
        known.
+    5. A factor such as the number of workers has nothing to tune on fewer than so many
+       `cores` of the server.
     """
     if not {factor, other} <= set(trials.columns):
         raise Untestable(f"not measured here: {factor} against {other}")
     good = usable(trials, arm or {}, metric).dropna(subset=[factor, other])
+    if cores > 1 and good["server_cores"].max() < cores:
+        had = counted(int(good["server_cores"].max()), "core")
+        raise Untestable(f"the server had {had}, on which {factor} tune little")
     if good[factor].nunique() < 2 or good[other].nunique() < 2:
         raise Untestable(f"one level only of {factor} or {other}")
     cells = [cell for _, cell in good.groupby([factor, other])]

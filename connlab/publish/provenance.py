@@ -154,13 +154,14 @@ def _studies(run: Run, paper: Path) -> str:
     for study in _by_number(run):
         name, results = _study(study.name, paper), study.results
         if results is None:
-            rows.append([name, *"—" * 4, md.escape(study.reason), "—", "—"])
+            rows.append([name, *"—" * 5, md.escape(study.reason), "—", "—"])
         elif results.trials:
             counts = [str(results.trials.get(kind, "—")) for kind in _KINDS]
-            rows.append([name, *counts, *_ending(study)])
-    heads = ["Study", *_KINDS, "budget", "ended by", "widest interval", "target"]
-    widths = (22, 7, 8, 10, 12, 32, 26, 9)
-    return _table("studies", heads, rows, widths, "lrrrllll", run=run.name)
+            rows.append([name, *counts, _window(study), *_ending(study)])
+    heads = ["Study", *_KINDS, "window (warm-up)", "budget", "ended by"]
+    heads += ["widest interval", "target"]
+    widths = (20, 7, 8, 10, 12, 10, 28, 24, 8)
+    return _table("studies", heads, rows, widths, "lrrrlllll", run=run.name)
 
 
 def _table(
@@ -185,6 +186,13 @@ def _study(name: str, paper: Path) -> str:
     path = paper / "sections" / f"_{name}.qmd"
     section = _SECTION.search(path.read_text("utf-8")) if path.is_file() else None
     return md.escape(name) + (f" ([-@{section[1]}])" if section else "")
+
+
+def _window(study: Study) -> str:
+    """Return how long a trial was measured, and how long it ran before."""
+    keys = ("parameters.duration", "parameters.warmup")
+    seconds, before = (look_up(study.entry, key) for key in keys)
+    return "—" if seconds is None else f"{seconds:g} s ({before or 0:g} s)"
 
 
 def _ending(study: Study) -> list[str]:

@@ -155,7 +155,8 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
 
 def _print(paper: Path, text: str) -> tuple[str, list[str]]:
     template = (paper / THEME / "embedded.typ").resolve()
-    arguments = ["--to=typst-citations", f"--template={template}"]
+    # As in Quarto: a line that began with "1000. " would become an item of a list.
+    arguments = ["--to=typst-citations", "--wrap=none", f"--template={template}"]
     return _pandoc("print", paper, text, arguments, {"toc": True})
 
 

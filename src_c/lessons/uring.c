@@ -5,9 +5,9 @@
  * epoll says "now you may read"; io_uring (Linux 5.1) says "it is read". Calls
  * and results are entries of two rings shared with the kernel; one system call
  * hands over new calls and waits for results. A buffer is the kernel's until
- * its call is done; so a client lives until then. The accept is multishot (5.19):
- * one entry, many completions; in models/uring.c receives are, too. Needs
- * liburing 2.2 (cc ... -luring). Try: strace -c build/lessons/uring.
+ * its call is done; so a client lives until then. The accept is multishot
+ * (5.19): one entry, many completions; in models/uring.c receives are, too.
+ * Needs liburing 2.2 (cc ... -luring). Try: strace -c build/lessons/uring.
  */
 #include <arpa/inet.h>
 #include <err.h>

@@ -80,7 +80,9 @@ def test_the_port_of_a_lesson_is_its_argument_and_on_loopback_only(name):
         second = [BUILD / name, str(port)]
         done = subprocess.run(second, capture_output=True, text=True, timeout=10)
     assert done.returncode == 1
-    assert done.stderr == f"{Path(name).name}: listen: {os.strerror(errno.EADDRINUSE)}\n"
+    assert (
+        done.stderr == f"{Path(name).name}: listen: {os.strerror(errno.EADDRINUSE)}\n"
+    )
     # A ring is taken down after its process is gone, and has the socket until then.
     assert eventually(lambda: is_free(port))
     with serving(name, port) as server:
