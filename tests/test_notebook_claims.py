@@ -152,7 +152,9 @@ def threads(*counts: int | None) -> dict[str, Any]:
         ("none-reversed", given_again("same", "weaker"), True),
         ("none-reversed", given_again("same", "reversed"), False),
         ("counts-add-nothing", told([1.0, 2.0], [1.0, 1.0]), True),
-        ("counts-add-nothing", told([1.0, 1.0], [1.0, 2.0]), False),
+        ("counts-add-nothing", told([1.0, 1.0], [1.0, 2.0]), True),  # by chance
+        ("counts-add-nothing", told([1.0] * 4, [2.0] * 4), True),
+        ("counts-add-nothing", told([1.0] * 5, [2.0] * 5), False),
         ("counts-add-nothing", told([], []), None),
         ("two-threads", threads(4, 6), True),
         ("two-threads", threads(4, 5), False),
@@ -586,7 +588,12 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         (
             "12-why",
             explained([True, True], [], of_kind=[True, False]),
-            {"request better than": True, "in 2 of 2 cells, the mean in 1.": True},
+            {"no better": True, "in 2 of 2 cells, the mean in 1.": True},
+        ),
+        (
+            "12-why",
+            explained([True] * 5, [], of_kind=[False] * 5),
+            {"request better than": True, "in 5 of 5 cells, the mean in 0.": True},
         ),
         (
             "12-why",
