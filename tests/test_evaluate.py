@@ -72,7 +72,7 @@ def test_a_study_measured_elsewhere_is_made_again_from_its_trials(project, capsy
         assert (run / STUDY / figure["files"]["svg"]).is_file()
     assert facts == schema.facts_bytes(run / STUDY / schema.TRIALS)
     assert manifest == (run / "manifest.json").read_bytes()
-    assert re.search(r"Of \d+ claims", capsys.readouterr().out)
+    assert re.search(r"We put \d+ claims", capsys.readouterr().out)
 
 
 def test_what_a_study_was_measured_with_is_taken_from_its_notebook(project):

@@ -82,7 +82,7 @@ def test_a_product_keeps_the_width_of_its_interval():
     silence = Mock(held=lambda *_, **__: as_trials(memory.assign(kernel_bytes=1)))
     report = Mock(spec=Report)
     names = {"cost": pd.DataFrame([cell]), "report": report, "silence": silence}
-    rate = rules.execute("14-hosts", "cell-24", **names)["rate"]
+    rate = rules.execute("14-hosts", "cell-24", **names)["messages_per_s"]
     cores, held = (c.args[0].iloc[0] for c in report.cells.mock_calls)
     assert cores[["value", "lo", "hi"]].tolist() == [2 * rate, rate, 4 * rate]
     assert (cores["metric"], cores["unit"], cores["n"]) == ("cores_for_10g", "1", 5)
