@@ -28,6 +28,19 @@ def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
     assert row in provenance._excluded(run)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"duration": 0.5, "warmup": 0.1}, "0.5 s (0.1 s)"),
+        ({"duration": 2.0, "warmup": None}, "2 s (0 s)"),
+        ({}, "—"),
+    ],
+)
+def test_the_window_of_a_study_is_told_with_its_warm_up(parameters, told):
+    study = SimpleNamespace(entry={"parameters": parameters})
+    assert provenance._window(study) == told
+
+
 def test_studies_of_other_programs_are_named_with_theirs():
     old, new = {"server": "a" * 20, "client": "b"}, {"server": "c", "client": "b"}
     studies = {"x": {"binaries": old}, "y": {"binaries": new}, "z": {"binaries": old}}

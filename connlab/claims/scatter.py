@@ -77,8 +77,8 @@ def outweighs(
     if not {factor, other} <= set(trials.columns):
         raise Untestable(f"not measured here: {factor} against {other}")
     good = usable(trials, arm or {}, metric).dropna(subset=[factor, other])
-    if cores > 1 and good["server_cores"].max() < cores:
-        had = counted(int(good["server_cores"].max()), "core")
+    if cores > 1 and (most := good["server_cores"].max()) < cores:
+        had = counted(int(most), "core")
         raise Untestable(f"the server had {had}, on which {factor} tune little")
     if good[factor].nunique() < 2 or good[other].nunique() < 2:
         raise Untestable(f"one level only of {factor} or {other}")
