@@ -26,7 +26,7 @@ import pandas as pd
 
 from connlab.study.frames import cells as count_cells
 from connlab.study.interval import LEVEL, Interval
-from connlab.study.metrics import is_bounded_by_client, is_share
+from connlab.study.metrics import is_at_most_1, is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import Side, carried, of_trials, shares_rounds, verdict
 from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
@@ -88,7 +88,8 @@ def intervals(
 ) -> pd.DataFrame:
     """Return the interval of a metric in every cell, one row each.
 
-    The upper bound of a declared share is 1 at most, or its value if that is above.
+    The upper bound of what cannot exceed 1 (a declared share, Jain's index) is 1 at
+    most, or its value if that is above.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ def intervals(
         cell = tuple(counted[: len(by)])
         used = groups.get(cell, good.iloc[:0])
         i = interval(used[metric])
-        if is_share(metric) and i.hi > 1:
+        if is_at_most_1(metric) and i.hi > 1:
             i = replace(i, hi=max(1.0, i.value))
         about = (counted.trials, client_bound(used, metric), counted.reason)
         rows.append((*cell, metric, *_numbers(i), *about))

@@ -10,8 +10,9 @@ two digits are printed, because nobody knows more, and the text says that there 
 
 More than four digits help no reader. Bounds that then read like the number itself are
 left out: 5101 threads and not 5101 [5101, 5101]. A bound above 0 is not rounded to 0,
-nor one beside 1 onto it, since the verdict on a ratio is whether its interval holds 1;
-that bound alone gets the digits that it needs: 0.92 [0.85, 0.99997].
+nor one beside 1 onto it, since the verdict on a ratio is whether its interval holds 1:
+0.92 [0.85, 0.9996]. Nearer than 0.0001 it is printed as that far from 1, unless the
+interval carries finer digits.
 
 What is printed with bounds is remembered (`printed_in`): the paper shows n and method
 of each number, which a sentence does not carry.
@@ -30,6 +31,7 @@ _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
 _CARRIES = 2.0
 _MOST_DIGITS = 4
 _FINEST = 6
+_BESIDE_1 = 4
 _GROUPED_FROM = 1e5
 _printed: dict[str, set[tuple[int, float, str]]] = {}
 """Numbers with bounds that this process printed: text -> n, level and method."""
@@ -102,10 +104,14 @@ def number_text(interval: Interval, unit: str = "") -> str:
     '9.2 ms (one trial, no interval)'
     """
     places = _places(interval)
-    lo, hi = (_beside_1(x, places, unit) for x in (interval.lo, interval.hi))
-    value = rounded(interval.value, places)
-    if interval.lo > 1 or interval.hi < 1:
-        value = _beside_1(interval.value, places, unit)
+    lo, value, hi = (
+        rounded(x, places) for x in (interval.lo, interval.value, interval.hi)
+    )
+    if not unit:
+        finest = min(_FINEST, max(_BESIDE_1, decimals(interval)))
+        lo, hi = (_beside_1(x, places, finest) for x in (interval.lo, interval.hi))
+        if interval.lo > 1 or interval.hi < 1:
+            value = _beside_1(interval.value, places, finest)
     text = value + (f" {unit}" if unit and unit != "%" else unit and "\u202f%")
     if not interval.determined:
         return f"{text} ({'one trial, ' if interval.n == 1 else ''}no interval)"
@@ -130,11 +136,13 @@ def _places(interval: Interval) -> int:
     return places
 
 
-def _beside_1(value: float, places: int, unit: str) -> str:
+def _beside_1(value: float, places: int, finest: int) -> str:
     """Return a ratio or its bound as text, not 1 where it only lies beside it."""
-    beside_1 = not unit and 1e-9 < abs(value - 1) < 0.1
-    while beside_1 and places < _FINEST and round(value, places) == 1:
-        places += 1
+    if 1e-9 < abs(value - 1) < 0.1:
+        while places < finest and round(value, places) == 1:
+            places += 1
+        if round(value, places) == 1:
+            value = 1 + math.copysign(10**-places, value - 1)
     return rounded(value, places)
 
 

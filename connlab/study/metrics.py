@@ -37,9 +37,9 @@ def metric(name: str) -> Metric:
     return Metric(name.replace("_", " "), "", "lower")
 
 
-def is_share(name: str) -> bool:
-    """Whether a declared column is a share of a whole, 1 at most."""
-    return name in _COLUMNS and name.endswith("_share")
+def is_at_most_1(name: str) -> bool:
+    """Whether a declared column is a share of a whole, or Jain's index of fairness."""
+    return name in _COLUMNS and name.endswith(("_share", "_jain"))
 
 
 _RATES_AND_TIMES = ("throughput", "bytes_per_s", "response_", "service_", "slice_")
