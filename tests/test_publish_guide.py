@@ -60,6 +60,31 @@ def test_only_the_levels_of_the_situation_count(tmp_path):
     assert set(guide.ratios(numbers, ENTRY)) == {"thread"}
 
 
+def test_a_design_of_the_closer_study_is_told_by_it(tmp_path):
+    """It has more trials; what it has no interval for stays with the study."""
+    one = written(
+        tmp_path, *(ratio(n, 2, "higher") for n in ("thread", "uring", "poll"))
+    )
+    rows = [ratio("uring", 0.8, "lower"), ratio("thread-pair", 3, "higher")]
+    rows += [ratio("poll", 3, "undetermined") | {"lo": float("nan")}]
+    other = tmp_path / "closer"
+    other.mkdir()
+    frame = pd.DataFrame(rows).assign(study="closer")
+    frame.to_csv(other / "ratios.csv", index=False)
+    numbers = {**guide.report.numbers(one), **guide.report.numbers(other)}
+    entry, designs = guide.with_ratios({**ENTRY, "closer": "closer"}, numbers, {})
+    assert {name: row["value"] for name, row in designs.items()} == {
+        "thread": 2,
+        "uring": 0.8,
+        "poll": 2,
+    }
+    told = "Busy clients of `uring`: from @sec-uring."
+    assert told in " ".join(guide.table([(entry, designs)], {}).split())
+    alone = guide.ratios(numbers, ENTRY)
+    assert alone["uring"]["value"] == 2
+    assert "Busy clients" not in guide.table([(ENTRY, alone)], {})
+
+
 def table(*designs, families=None):
     """Return the table of one situation, without escapes."""
     ratios = {design["model"]: design for design in designs}

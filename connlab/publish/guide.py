@@ -90,16 +90,25 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
 
 
 def ratios(rows: Rows, entry: Mapping[str, Any]) -> dict[str, Row]:
-    """Return the ratios of a situation by design, as the study ordered them."""
+    """Return the ratios of a situation by design, as the study ordered them.
+
+    A design that the ``closer`` study compared too is told by that, and marked so.
+    """
     wanted = {k: str(v) for k, v in entry["levels"].items()}
     wanted["against"] = str(entry["against"])
-    by_design = {}
+    by_design, closer = {}, {}
+    metrics = {f"{entry['study']}/{entry['metric']}": by_design}
+    if "closer" in entry:
+        metrics[f"{entry['closer']}/{entry['metric']}"] = closer
     for address, row in rows.items():
         levels = {k: report.level(v) for k, v in row["levels"].items()}
         design = levels.pop(entry["by"], None)
-        begins = address.partition(" ")[0] == f"{entry['study']}/{entry['metric']}"
-        if begins and design is not None and levels == wanted:
-            by_design[design] = row
+        found = metrics.get(address.partition(" ")[0])
+        if found is not None and design is not None and levels == wanted:
+            found[design] = row
+    for design in by_design.keys() & closer.keys():
+        if closer[design]["lo"] is not None:
+            by_design[design] = {**closer[design], "closer": True}
     return by_design
 
 
@@ -172,11 +181,21 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
         for entry, designs in situations
     ]
     heads = ["Situation", *_HEADS.values()]
+    closer = {
+        name
+        for _, designs in situations
+        for name, row in designs.items()
+        if row.get("closer")
+    }
     shown = [i for i in range(len(heads)) if any(row[i] != "—" for row in rows)]
     text = md.table(
         [heads[i] for i in shown],
         [[row[i] for i in shown] for row in rows],
-        caption=fragments.caption("guide", apart=heads.index(_HEADS[APART]) in shown),
+        caption=fragments.caption(
+            "guide",
+            apart=heads.index(_HEADS[APART]) in shown,
+            closer=listing(map(_as_code, sorted(closer))),
+        ),
         label=TABLE,
         widths=[_SHARES[i] for i in shown],
         align="l" * len(shown),
