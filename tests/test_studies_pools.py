@@ -2,6 +2,7 @@
 
 import math
 
+import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from connlab.claims import apply, finding
+from connlab.report import Report
 from connlab.studies import pools
 
 WAIT_S, COMPUTE_S = 2e-3, 20e-6
@@ -68,6 +70,21 @@ def test_the_predicted_size_is_put_beside_the_best():
     assert knee.reached.value == pytest.approx(1, rel=0.02)
     assert knee.halved.value == pytest.approx(16 / 101, rel=0.02)
     assert knee.reached.n == 5
+
+
+@pytest.mark.parametrize(
+    ("slowed", "told"),
+    [({200: 0.9}, {"foretold"}), ({101: 0.9}, {"nearest", "best", "reached"})],
+)
+def test_the_best_pool_is_not_compared_with_itself(tmp_path, slowed, told):
+    about = {"run": "r", "number": 3, "question": "?", "root": tmp_path}
+    report = Report.without_trials("pools", **about)
+    measured = steady(slowed=slowed).assign(part="size")
+    rules.execute("03-pools", "cell-44", report=report, measured=measured)
+    report.answer("none")
+    report.write()
+    cells = pd.read_csv(tmp_path / "r/pools/cells.csv")
+    assert set(cells["metric"]) == {f"best_pool_{name}" for name in {"size", *told}}
 
 
 def test_too_few_sizes_or_blocks_predict_nothing():
