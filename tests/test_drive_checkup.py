@@ -15,6 +15,7 @@ def _facts(**changes) -> dict:
     facts = {
         "machine": {
             "kernel": "6.1",
+            "libc": "glibc 2.36",
             "architecture": "x86_64",
             "cpu": "a processor",
             "governor": None,
@@ -89,6 +90,21 @@ def test_what_a_model_can_hold(holds, changes, connections, limited_by):
     model = _model(holds.removeprefix("two "), **pair)
     capacity = checkup.capacity(model, _facts(**changes))
     assert (capacity.connections, capacity.limited_by) == (connections, limited_by)
+
+
+@pytest.mark.parametrize(
+    ("libc", "kernel", "limited_by"),
+    [
+        ("glibc 2.43", "6.18.44-1-amd64", "kernel.threads-max"),
+        ("glibc 2.42", "7.2.12-1-amd64", "kernel.threads-max"),
+        ("glibc 2.42", "6.12.117-1", "vm.max_map_count"),
+        ("glibc 2.41", "6.18.44", "vm.max_map_count"),
+        ("", "6.18.44", "vm.max_map_count"),
+    ],
+)
+def test_stacks_with_marks_for_guards_share_a_mapping(libc, kernel, limited_by):
+    facts = _facts(**{"machine/libc": libc, "machine/kernel": kernel})
+    assert checkup.capacity(_model("threads"), facts).limited_by == limited_by
 
 
 @pytest.mark.parametrize(("limit", "each"), [("nr_open", True), ("file-max", False)])

@@ -9,13 +9,15 @@ in ``server --list``) and the limits on that:
     descriptors   one per connection and process: the hard limit of a process, and
                   fs.file-max for both ends together
     threads       one per connection: threads-max, pid_max, RLIMIT_NPROC, the cgroup,
-                  and max_map_count, as a stack and its guard page are two mappings
+                  and max_map_count where a stack and its guard page are two mappings
+                  (before glibc 2.42 or Linux 6.13)
     processes     one per connection: the same without max_map_count
     fd_setsize    descriptors below 1024 in each process
     workers, one  as many as there are workers: the others wait
 """
 
 import math
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -45,6 +47,9 @@ _OWN_DESCRIPTORS = 16
 FD_SETSIZE = 1024
 #: two mappings per thread (stack, guard), and what the program itself has
 _MAPS_PER_THREAD = 2
+#: from both of these on a guard is a mark in the page table (MADV_GUARD_INSTALL), so
+#: that the stacks of all threads share one mapping
+_GUARDS_ARE_MARKS = {"libc": (2, 42), "kernel": (6, 13)}
 _OWN_MAPS = 100
 #: what one connection costs at least in memory, in bytes: both sockets in the kernel,
 #: and for a thread or process its kernel stack, its task and its touched stack pages
@@ -225,7 +230,8 @@ def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     }
     tasks = _less(tasks, _OTHER_TASKS)
     threads = files | tasks
-    if maps := _number(sysctls.get("vm.max_map_count")):
+    maps = _number(sysctls.get("vm.max_map_count"))
+    if maps and not _guards_are_marks(facts["machine"]):
         threads["vm.max_map_count"] = (maps - _OWN_MAPS) // _MAPS_PER_THREAD
     memory = {
         resource: {"memory": int(facts["memory_available_bytes"] * 0.9 / each)}
@@ -450,6 +456,14 @@ def _less(limits: Mapping[str, int | None], reserve: int) -> dict[str, int]:
     """Return the limits that there are, each without what others need of it."""
     known = {name: most for name, most in limits.items() if most is not None}
     return {name: max(0, most - reserve) for name, most in known.items()}
+
+
+def _guards_are_marks(facts: Mapping[str, Any]) -> bool:
+    return all(
+        (found := re.search(r"(\d+)\.(\d+)", facts.get(name) or ""))
+        and (int(found[1]), int(found[2])) >= since
+        for name, since in _GUARDS_ARE_MARKS.items()
+    )
 
 
 def _number(text: str | None) -> int | None:
