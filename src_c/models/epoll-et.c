@@ -13,7 +13,7 @@
  *       an end that came with the last bytes. The listening socket stays
  *       level-triggered: a burst of clients is accepted in several rounds.
  * Needs: Linux 2.6.17; epoll_pwait2 (5.11) for timeouts in nanoseconds.
- * Try:  diff models/epoll.c models/epoll-et.c: what edges change in a server.
+ * Try:  diff src_c/models/epoll.c src_c/models/epoll-et.c: what edges change.
  */
 #include "epoll-et.h"
 

@@ -17,8 +17,8 @@
  * Wild: libuv (Node.js: files, DNS), nginx's thread pools ("aio threads"),
  *       Netty's executor groups, memcached's extstore.
  * Needs: Linux 2.6.27 (eventfd2); 256 KiB of stack a thread.
- * Try:  strace -f -c build/server epoll-offload: futex and write, two each a
- *       request, beside the loop's recvfrom and sendto.
+ * Try:  strace -f -c build/server epoll-offload, one client: some 3 futex, a
+ *       write and a read a request, beside the loop's recvfrom and sendto.
  */
 #include <err.h>
 #include <errno.h>

@@ -15,8 +15,8 @@
  *       that of epoll-et: epoll_et_serve(). epoll-reuseport leaves the choice
  *       of a worker to the kernel; epoll-pool deals out each event.
  * Needs: Linux 2.6.17; two descriptors a worker.
- * Try:  strace -f build/server epoll-workers --workers 2: accept4 and epoll_ctl
- *       in one thread, everything else in two others.
+ * Try:  strace -f build/server epoll-workers --workers 2: accept4 and
+ *       EPOLL_CTL_ADD in one thread, everything else in two others.
  */
 #include <err.h>
 #include <sched.h>

@@ -6,7 +6,7 @@
  * Bad:  both we and the kernel walk every descriptor up to the highest, in
  *       every round, however few are active; and there is no bit for a
  *       descriptor of FD_SETSIZE (1024) or more.
- * Look: the 1021st client or so is refused and counted. Setting its bit all
+ * Look: the 1018th client or so is refused and counted. Setting its bit all
  *       the same would write past the bitmap: undefined, and a famous crash.
  * Needs: POSIX 2001 for pselect (a timeout in nanoseconds).
  * Try:  strace -e pselect6 build/server select: the bitmaps before and after.

@@ -9,13 +9,13 @@
  *       no stack, no guard page, no switch in assembly.
  * Bad:  a wait can stand in one function only, not in what that calls, and no
  *       local variable outlives it: what would be on a stack moves to a struct
- *       by hand. (Compilers do this for async functions, and call it colour.)
+ *       by hand. (Compilers do so for async functions, hence their "colour".)
  *       Code that computes for long holds up everyone.
  * Look: beside coroutine, memory per idle client; beside epoll, where the same
  *       state is an enum and the same code is cut at each wait. In the wild:
  *       Contiki's protothreads; Rust's, C#'s and Python's async functions.
  * Needs: epoll with EPOLLRDHUP (Linux 2.6.17); C99.
- * Try:  gcc -E src_c/models/stackless.c shows the switch that it becomes.
+ * Try:  gcc -E -Isrc_c src_c/models/stackless.c: the switch that it becomes.
  */
 #include <errno.h>
 #include <stddef.h>

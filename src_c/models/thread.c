@@ -8,13 +8,13 @@
  *       the system's number of threads is the number of clients.
  * Look: pthread_create fails at the first of: threads-max, pid_max, the
  *       cgroup's pids.max, RLIMIT_NPROC, two mappings a stack against
- *       max_map_count. The client is refused, the others are served on. A
+ *       max_map_count (before glibc 2.42). That client is refused. A
  *       thread that sleeps for a request does not look at its socket: that
  *       its client has reset the connection, it learns from its send. In the
  *       wild: MySQL, Java servers before NIO, and with virtual threads again.
  * Needs: nothing but threads.
- * Try:  perf trace -s: one recvfrom and one sendto a request, and a context
- *       switch; grep Threads /proc/PID/status.
+ * Try:  perf trace -s: a recvfrom and a sendto a request; perf stat -e cs: a
+ *       context switch as well; grep Threads /proc/PID/status.
  */
 #include "thread.h"
 
