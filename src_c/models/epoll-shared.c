@@ -12,8 +12,8 @@
  *       one gets it (the "thundering herd"). SO_REUSEPORT evens the shares out
  *       and divides the backlog: epoll-reuseport. The loop is that of
  *       epoll-et: epoll_et_serve().
- * Wild: nginx's default (a process per core, accept_mutex off); HAProxy with
- *       its threads on one listener (shards 1).
+ * Wild: nginx with worker_processes auto (accept_mutex is off by default);
+ *       HAProxy with its threads on one listener (shards 1).
  * Needs: Linux 4.5 (EPOLLEXCLUSIVE); a descriptor a worker.
  * Try:  requests_per_worker of this and of epoll-reuseport, 50 clients each.
  */

@@ -4,7 +4,7 @@
  *
  * Good: a round costs in proportion to the clients that sent something; the
  *       kernel keeps the set between calls and returns only what is ready.
- * Bad:  Linux only; each change of interest is a system call of its own; one
+ * Bad:  Linux and illumos only; each change of interest is a system call; one
  *       thread is one core.
  * Look: level-triggered: as long as bytes are there, every wait says so, and
  *       one read a round is enough. The interest changes only when an answer

@@ -4,7 +4,7 @@
  *
  * Good: one process at a time waits for a connection, and the kernel wakes no
  *       more than that one, whatever kernel it is; with a poll in place of
- *       accept (several listening sockets), this is the only way.
+ *       accept (several listening sockets), only EPOLLEXCLUSIVE does as much.
  * Bad:  two more steps for each connection, which Linux does not need for a
  *       blocking accept(): it wakes one process anyway. And a lock between
  *       processes must outlive the one that holds it: hence a robust mutex.

@@ -11,8 +11,8 @@
  *       is one thread: with short connections it is the limit.
  * Look: threads share the table of descriptors, so a message needs to carry no
  *       more than the number. Between rings that keep descriptors of their own
- *       (fixed files), IORING_MSG_SEND_FD (6.0) moves one. In the wild:
- *       the dispatcher threads of Netty and of .NET's sockets, with queues.
+ *       (fixed files), IORING_MSG_SEND_FD (6.0) moves one. In the wild, with
+ *       queues: the boss group of Netty, the main thread of memcached.
  * Needs: Linux 6.0, as uring; IORING_OP_MSG_RING alone is of 5.18.
  * Try:  strace -f build/server uring-handover --workers 2: one thread comes
  *       back from io_uring_enter for each client that connects, two others for

@@ -11,8 +11,8 @@
  *       uneven when clients are few. Receive buffers are reserved N times.
  * Look: the loop is that of uring. Compare with epoll-reuseport what a
  *       completion saves on each core, and with uring-handover, where one
- *       thread deals clients out evenly. In the wild: ScyllaDB (Seastar),
- *       Redpanda, TigerBeetle, glommio, monoio.
+ *       thread deals clients out evenly. In the wild: glommio, monoio; Seastar
+ *       where told to (ScyllaDB and Redpanda prefer its linux-aio).
  * Needs: Linux 6.0, as uring; SO_REUSEPORT (3.9).
  * Try:  build/server uring-workers --workers 2, then requests_per_worker in the
  *       last line with 4 connections, and with 400.
