@@ -1,7 +1,7 @@
 /* epoll_ns.c -- see epoll_ns.h.
  *
  * epoll_pwait2(2) is of Linux 5.11. An older kernel says ENOSYS, and a seccomp
- * filter that is older than the call says EPERM (Docker's did, systemd's do):
+ * filter that is older than the call says EPERM (Docker's and systemd's did):
  * then epoll_wait(2), from there on, with milliseconds.
  */
 #include "epoll_ns.h"
