@@ -8,7 +8,8 @@
  * stack that we may leave and come back to; swapcontext(3) swaps registers and,
  * by a system call, the signal mask. src_c/coroutine/ does without that call,
  * and has guard pages. No lock is needed: each goes on until it waits. See
- * models/coroutine.c and stackless.c. Try: strace -c build/lessons/coroutine.
+ * models/coroutine.c and stackless.c. Try: strace -c build/lessons/coroutine:
+ * with clients that pause (--think 5ms) two rt_sigprocmask a request.
  */
 #include <arpa/inet.h>
 #include <err.h>

@@ -10,7 +10,8 @@
  *
  * The price is one recv() more per event, in vain, and a client that sends as
  * fast as we answer keeps us in the inner loop: models/epoll-et.c avoids both.
- * Try: strace -c build/lessons/epoll-et, beside build/lessons/epoll.
+ * Try: strace -c build/lessons/epoll-et. Clients that pause (--think 5ms) show
+ * the errors of recvfrom; others, how rarely epoll_wait is called at all.
  */
 #include <arpa/inet.h>
 #include <err.h>

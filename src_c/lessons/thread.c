@@ -4,7 +4,7 @@
  *     thread:  { receive -> send } -> close
  *
  * The loop of iterative.c again, and the scheduler again decides who runs; but
- * threads share one address space, so starting one costs some 10 us and a few
+ * threads share one address space, so starting one costs 10 to 20 us and a few
  * pages, and data that two of them use needs a lock. (An echo server has none.)
  * A stack is address space, 8 MiB by default; only touched pages are memory.
  *
