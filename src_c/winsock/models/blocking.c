@@ -11,8 +11,8 @@
  * Look: CreateThread reserves 1 MiB of address space for a stack (the linker's
  *       /STACK). A 32-bit process has 2 GiB of it, so about 2000 threads, which
  *       are 1000 connections, fill it with 768 MB of memory or with more. A
- *       64-bit process has 128 TiB and meets the commit limit first: a stack
- *       costs the pages that it touched, its kernel stack, and its TEB.
+ *       64-bit process has 8 TiB, 128 since Windows 8.1, and meets the commit
+ *       limit first: a stack's touched pages, its kernel stack, and its TEB.
  * Needs: Windows Vista (SRWLOCK, CONDITION_VARIABLE).
  * Try:  server.exe blocking, then count the threads in Task Manager's details;
  *       Linux kin: models/thread-pair.c.
