@@ -2,8 +2,8 @@
  *
  * Sockets that share a port (SO_REUSEPORT, Linux 3.9) get connections by a hash
  * of the addresses, whatever core the packets came in on. A program of classic
- * BPF can choose instead (SO_ATTACH_REUSEPORT_CBPF, Linux 4.5; no privilege is
- * needed): here the socket whose number is that of the CPU which handles the
+ * BPF can choose instead (SO_ATTACH_REUSEPORT_CBPF, for TCP of Linux 4.6; by
+ * anybody): here the socket whose number is that of the CPU which handles the
  * SYN, modulo their number. With workers pinned to CPUs in the same order, a
  * connection stays on one core from its first packet on.
  *

@@ -120,8 +120,8 @@ static struct timeval timeval_ms(int ms)
     return (struct timeval){.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
 }
 
-/* SIGTERM and SIGINT. Calls none but async-signal-safe functions (shutdown,
- * kill, write, setitimer: signal-safety(7)), and reads atomics only.
+/* SIGTERM and SIGINT. Calls async-signal-safe functions (shutdown, kill, write:
+ * signal-safety(7)) and setitimer, a bare system call; reads atomics only.
  *
  * Children first. They may block in accept() on a socket of ours: if that were
  * shut before they have their own SIGTERM, all of them would wake, find EINVAL,
