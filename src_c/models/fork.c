@@ -13,7 +13,7 @@
  *       refused, the others are served on. In the wild: PostgreSQL (a backend
  *       for each session), OpenSSH, xinetd, CGI.
  * Needs: nothing but fork(2).
- * Try:  strace -f -e trace=clone,wait4,exit_group: all three a connection;
+ * Try:  strace -f -e trace=clone,wait4,exit_group: all three for each client;
  *       perf stat -e page-faults: what copying on write costs.
  */
 #include <unistd.h>
