@@ -7,9 +7,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats as st
 
-from connlab.claims import RuleError, apply, finding
+from connlab.claims import RuleError, apply, finding, scatter
 from connlab.claims.finding import effect_of
 from connlab.intervals import ratios
 
@@ -483,17 +482,46 @@ def test_steadier(frame, verdict):
     assert apply(frame, STEADIER).verdict == verdict
 
 
-def test_bounds_of_a_scatter_are_those_that_an_f_test_just_refutes():
-    frame = scattered(6, 0.001, 0.1)
-    frame = frame[(frame.model != "pool") | (frame.block < 4)]
+def bonett(y, x):
+    """Return the bounds of Bonett (2006) for sd(y) / sd(x), formula by formula."""
+    z, n, m = 1.959964, len(y), len(x)
+    cut = {4: 1, 6: 2, 12: 2}  # trials at each end that a trimmed mean leaves out
+    middles = [np.mean(sorted(a)[cut[len(a)] : -cut[len(a)]]) for a in (y, x)]
+    deviations = np.concatenate([a - c for a, c in zip((y, x), middles, strict=True)])
+    squares = (n - 1) * np.var(y, ddof=1) + (m - 1) * np.var(x, ddof=1)
+    kurtosis = (n + m) * np.sum(deviations**4) / squares**2
+    error = (kurtosis - (n - 3) / n) / (n - 1) + (kurtosis - (m - 3) / m) / (m - 1)
+    c = (n / (n - z)) / (m / (m - z))
+    centre = np.log(c * np.var(y, ddof=1) / np.var(x, ddof=1))
+    return [np.sqrt(np.exp(centre + sign * z * np.sqrt(error))) for sign in (-1, 1)]
+
+
+@pytest.mark.parametrize(("n", "fewer"), [(6, 4), (12, 12)])
+def test_bounds_of_a_scatter_are_those_of_bonett(n, fewer):
+    frame = scattered(n, 0.01, 0.1)
+    frame = frame[(frame.model != "pool") | (frame.block < fewer)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         effect = apply(frame, STEADIER).effect
-    logs = np.log(frame["throughput_rps"]).groupby(frame["model"]).std()
-    assert effect.value == pytest.approx(logs["pool"] / logs["thread"])
-    assert effect.n == 4
-    assert st.f.sf((effect.value / effect.lo) ** 2, 3, 5) == pytest.approx(0.025)
-    assert st.f.cdf((effect.value / effect.hi) ** 2, 3, 5) == pytest.approx(0.025)
+    logs = dict(list(np.log(frame["throughput_rps"]).groupby(frame["model"])))
+    y, x = (logs[name].to_numpy() for name in ("pool", "thread"))
+    assert effect.value == pytest.approx(y.std(ddof=1) / x.std(ddof=1))
+    assert effect.n == fewer
+    assert [effect.lo, effect.hi] == pytest.approx(bonett(y, x), rel=1e-6)
+
+
+@pytest.mark.parametrize("draw", ["standard_normal", "heavy", "standard_exponential"])
+@pytest.mark.parametrize("n", [4, 7, 20])
+def test_cells_that_scatter_alike_are_not_told_apart_for_their_tails(draw, n):
+    """An F test tells up to 30 % of them apart; binomial noise is allowed."""
+    dice = np.random.default_rng(n)
+    pairs = {
+        "heavy": lambda size: dice.standard_t(3, size),
+        "standard_normal": dice.standard_normal,
+        "standard_exponential": dice.standard_exponential,
+    }[draw]((600, 2, n))
+    told = [not scatter._ratio_of_scatters(*pair).contains(1) for pair in pairs]
+    assert np.mean(told) < 0.085
 
 
 OUTWEIGHS = {"rule": "outweighs", **RATE, "factor": "connections", "other": "model"}

@@ -28,8 +28,8 @@ def steadier(
     """Judge whether trials of one cell scatter less, relative to their mean.
 
     The effect is the ratio of standard deviations of the logarithm, which for a
-    scatter of a few percent are coefficients of variation, with the interval of an F
-    test of two variances.
+    scatter of a few percent are coefficients of variation. Its interval allows for the
+    tails of the trials (`_ratio_of_scatters`).
     """
     sides = [usable(trials, cell, metric) for cell in (arm, baseline)]
     if any(client_bound(side, metric) for side in sides):
@@ -44,12 +44,41 @@ def steadier(
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
-    """Return sd(y) / sd(x) of two normal samples, bounds by the F distribution."""
-    squared = y.var(ddof=1) / x.var(ddof=1)
-    f = st.f(len(y) - 1, len(x) - 1)
-    lo, hi = (squared / f.ppf(p) for p in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
-    bounds = map(math.sqrt, (squared, lo, hi))
-    return Interval(*bounds, min(len(y), len(x)), LEVEL, "F over logs of trials")
+    """Return sd(y) / sd(x) of two samples, whatever the weight of their tails.
+
+    An F test believes in normal trials: of two that scatter alike with the tails of
+    Student's t at 3 degrees of freedom, it tells 18 % of pairs of 7 trials and 27 % of
+    those of 20 apart. Here, where it is 6 % at most, the error of log variances follows
+    from the kurtosis that both share (Bonett, Applied Psychological Measurement 30,
+    2006).
+    """
+    z = float(st.norm.ppf((1 + LEVEL) / 2))
+    kurtosis = _shared_kurtosis(y, x)
+    error = math.sqrt(sum(_variance_of_log(len(a), kurtosis) for a in (y, x)))
+    small = math.log((1 - z / len(x)) / (1 - z / len(y)))  # 0 for equal numbers
+    log = math.log(y.var(ddof=1) / x.var(ddof=1))
+    lo, hi = (math.exp((log + small + side * error) / 2) for side in (-z, z))
+    n = min(len(y), len(x))
+    return Interval(math.exp(log / 2), lo, hi, n, LEVEL, "Bonett over logs of trials")
+
+
+def _variance_of_log(n: int, kurtosis: float) -> float:
+    """Return the variance of the logarithm of the variance of n trials."""
+    return (kurtosis - (n - 3) / n) / (n - 1)
+
+
+def _shared_kurtosis(*samples: np.ndarray) -> float:
+    """Return the kurtosis of several samples around their trimmed means."""
+    fourth = sum(float(((a - _trimmed_mean(a)) ** 4).sum()) for a in samples)
+    second = sum(float(((a - a.mean()) ** 2).sum()) for a in samples)
+    return sum(map(len, samples)) * fourth / second**2
+
+
+def _trimmed_mean(a: np.ndarray) -> float:
+    """Return the mean of the middle; of five trials and fewer it is the median."""
+    if len(a) <= 5:
+        return float(np.median(a))
+    return float(st.trim_mean(a, 0.5 / math.sqrt(len(a) - 4)))
 
 
 def outweighs(
