@@ -577,6 +577,30 @@ def test_what_outweighs_is_the_ratio_of_sums_of_squares():
     assert effect.method.startswith("bootstrap")
 
 
+@pytest.mark.parametrize("levels", [range(1, 4), range(1, 13)])
+@pytest.mark.parametrize("n", [4, 8])
+def test_a_factor_is_not_said_to_outweigh_another_for_the_scatter_of_trials(levels, n):
+    """Of two models and more levels, none of which has an effect."""
+    dice = np.random.default_rng(n)
+    told = []
+    for _ in range(12):
+        frame = crossed(0.0, 0.0, levels, n=n)
+        frame["throughput_rps"] *= np.exp(0.05 * dice.standard_normal(len(frame)))
+        told.append(apply(frame, OUTWEIGHS).verdict != OPEN)
+    assert np.mean(told) < 0.15
+
+
+def test_a_verdict_takes_off_both_spreads_what_chance_puts_there():
+    """The effect that is shown stays as it is."""
+    frame = crossed(0.0, 0.0, range(1, 13), cv=0.1, n=5)
+    judged = apply(frame, OUTWEIGHS)
+    assert not judged.effect.contains(1)
+    assert judged.verdict == OPEN
+    assert judged.why.startswith("chance")
+    steady = crossed(0.001, 0.02, range(1, 13), cv=0.001, n=5)
+    assert apply(steady, OUTWEIGHS).verdict == HOLDS
+
+
 def test_four_blocks_leave_all_between_the_lowest_and_the_highest_of_them():
     frame = crossed(0.5, 1.0, cv=0.05, n=4)
     logs = np.log(frame.set_index(["block", "connections", "model"])["throughput_rps"])
