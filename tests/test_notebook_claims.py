@@ -580,7 +580,7 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             "12-why",
             explained([True, False], [True]),
             {
-                "no better": True,
+                "not shown to predict": True,
                 "in 1 of 2 cells, the mean in 1.": True,
                 "one by": False,
             },
@@ -588,17 +588,17 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         (
             "12-why",
             explained([True, True], [], of_kind=[True, False]),
-            {"no better": True, "in 2 of 2 cells, the mean in 1.": True},
+            {"not shown to predict": True, "in 2 of 2 cells, the mean in 1.": True},
         ),
         (
             "12-why",
             explained([True] * 5, [], of_kind=[False] * 5),
-            {"request better than": True, "in 5 of 5 cells, the mean in 0.": True},
+            {"switches predict": True, "in 5 of 5 cells, the mean in 0.": True},
         ),
         (
             "12-why",
             explained([False], [], of_kind=[True]),
-            {"no better": True, "in 0 of 1 cell, the mean in 1.": True},
+            {"not shown to predict": True, "in 0 of 1 cell, the mean in 1.": True},
         ),
         (
             "12-why",
