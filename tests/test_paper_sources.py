@@ -8,7 +8,10 @@ import publish_made as made
 import yaml
 
 import connlab
+from connlab import variances
+from connlab.drive import turns
 from connlab.publish import provenance, sources
+from connlab.schema import derived
 
 PAPER = made.ROOT / "paper"
 CITED = re.compile(r"(?<![\w.])@([a-z][a-z0-9-]*[a-z0-9])")
@@ -134,3 +137,20 @@ def test_no_source_names_another_host():
         text = path.read_text("utf-8")
         assert not re.search(r"(?:src|href)\s*=\s*['\"]https?://", text), path.name
         assert not re.search(r"url\(\s*['\"]?https?://|@import", text), path.name
+
+
+def test_the_method_has_the_constants_of_the_code():
+    """What it says has to do to compute a printed number again."""
+    text = " ".join((PAPER / "sections" / "_method.qmd").read_text("utf-8").split())
+    assert f"fewer than [{variances.TRIALS_MIN}]{{.constant}} trials" in text
+    assert f"Where [{variances.FAMILY_MIN}]{{.constant}} or more" in text
+    assert f"From [{variances.TREND_MIN}]{{.constant}} comparisons on" in text
+    assert variances.DF_GAIN - 1 == 2
+    assert "at most twice a comparison's own" in text
+    lead_in = f"{1e3 * turns.LEAD_IN_S:g} ms]{{.constant}}, at most a tenth"
+    assert f"begins with a lead-in: [{lead_in}" in text
+    assert turns.LEAD_IN_OPEN == turns.LEAD_IN_AFAR == 1 / 5
+    assert "in an open loop or over hosts a fifth of it" in text
+    few, small_kib = derived._FEW, derived._SMALL // 1024
+    users = f"up to [{few}]{{.constant}} users who echo [{small_kib} KiB]"
+    assert users in text
