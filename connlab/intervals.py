@@ -169,6 +169,7 @@ def ratios(
     baseline: Hashable,
     by: str = "model",
     within: Sequence[str] = (),
+    alike: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Return the ratio of each level of `by` to the baseline, in each cell of `within`.
 
@@ -182,6 +183,8 @@ def ratios(
         What the others are divided by.
     within : sequence of str
         Columns that both sides share.
+    alike : sequence of str, optional
+        Those of `within` at whose levels comparisons scatter alike; all by default.
 
     Returns
     -------
@@ -196,7 +199,8 @@ def ratios(
     """
     within = list(within)
     pairs = list(_pairs(trials, metric, baseline, by, within))
-    fits = _moderated(pairs)
+    levels = [within.index(column) for column in (within if alike is None else alike)]
+    fits = _moderated(pairs, levels)
     family = 1 - (1 - LEVEL) / max(1, len(pairs))
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
@@ -233,8 +237,10 @@ def _pairs(
             yield cell, side, fit, method, limited, apart
 
 
-def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
+def _moderated(pairs: Sequence[tuple], levels: Sequence[int]) -> list[tuple[Fit, str]]:
     """Return fit and method of each pair, fits moderated by those of the same method.
+
+    `levels` are places in a cell: pairs that are alike there scatter alike.
 
     Welch's error is made of two variances, so its fits stay as they are.
     """
@@ -242,7 +248,8 @@ def _moderated(pairs: Sequence[tuple]) -> list[tuple[Fit, str]]:
     for method in {method for _, method in results} - {_WELCH}:
         same = [i for i, result in enumerate(results) if result[1] == method]
         fits = [results[i][0] for i in same]
-        shrunk = moderated_by_cell(fits, [pairs[i][0] for i in same])
+        cells = [tuple(pairs[i][0][level] for level in levels) for i in same]
+        shrunk = moderated_by_cell(fits, cells)
         for i, before, after in zip(same, fits, shrunk, strict=True):
             if after is not before:
                 results[i] = after, f"{method}; {_MODERATED}"

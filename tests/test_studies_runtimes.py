@@ -46,6 +46,25 @@ def test_each_model_is_divided_by_its_own(trials):
     assert set(found) == set(alone)
 
 
+def test_comparisons_at_the_same_connections_scatter_alike():
+    """Not those at 1 and at 10, which scatter ten times as much."""
+    dice = np.random.default_rng(4)
+    rows = [
+        (f"m{model}", n, block, 0, dice.lognormal(0, 0.002 * n))
+        for model in range(8)
+        for n in (1, 10)
+        for block in range(5)
+    ]
+    columns = ["model", "connections", "block", "repeat", "cost"]
+    trials = usable(pd.DataFrame(rows, columns=columns), label="server-bound")
+    pairs = [(f"m{model}", "m0") for model in range(1, 8)]
+    key = ["connections", "model"]
+    found = ratios_to(trials, "cost", pairs=pairs, **PER_CELL).sort_values(key)
+    same = ratios(trials, "cost", baseline="m0", **PER_CELL).sort_values(key)
+    assert found["method"].str.contains("moderated").all()
+    assert found[NUMBERS].to_numpy() == pytest.approx(same[NUMBERS].to_numpy())
+
+
 def test_pairs_of_one_baseline_are_the_family_that_ratios_makes(trials):
     """Six comparisons moderate each other, and these are four."""
     found = ratios_to(trials, "cost", pairs=PAIRS[:2], **PER_CELL)

@@ -17,7 +17,8 @@ def ratios_to(
     """Return the ratio of each model to the one it is paired with.
 
     All pairs are one family: their intervals hold at once, so that they can be counted
-    together whatever model each is compared with.
+    together whatever model each is compared with. Those at the same levels of `within`
+    scatter alike.
 
     Parameters
     ----------
@@ -41,7 +42,8 @@ def ratios_to(
         for number, pair in enumerate(pairs)
     ]
     stacked = pd.concat([trials.iloc[:0].assign(pair=0, side=False), *sides])
-    found = ratios(stacked, metric, by="side", baseline=False, within=["pair", *within])
+    cell = {"within": ["pair", *within], "alike": within}
+    found = ratios(stacked, metric, by="side", baseline=False, **cell)
     names = [pairs[number] for number in found["pair"]]
     first = [*within, "model", "against"]
     found = found.drop(columns=["pair", "side"]).assign(
