@@ -15,7 +15,7 @@ others when it is judged. Stopping as soon as an interval is narrow makes it cov
 somewhat less than it says; n_min keeps that loss small. Study 10 simulates it for the
 mean of one cell: 0.90 to 0.94 in place of 0.95 where the first look is after four
 trials, 0.92 to 0.95 after five. Ratios that stop together, each at the level of their
-family, lose less: simulated families of 1 to 5 held all at once in 0.92 to 0.97 of
+family, lose less: simulated families of 1 to 5 held all at once in 0.92 to 0.98 of
 sweeps, of 15 in 0.97 and more, and of 8 to 45 whose trials a budget gave to the widest
 in 0.94 and more.
 
