@@ -141,9 +141,11 @@ def test_no_source_names_another_host():
 
 def test_the_method_has_the_constants_of_the_code():
     """What it says has to do to compute a printed number again."""
-    text = " ".join((PAPER / "sections" / "_method.qmd").read_text("utf-8").split())
+    files = (PAPER / "sections" / f"_{name}.qmd" for name in ("method", "appendix"))
+    text = " ".join(" ".join(f.read_text("utf-8") for f in files).split())
     assert f"fewer than [{variances.TRIALS_MIN}]{{.constant}} trials" in text
     assert f"Where [{variances.FAMILY_MIN}]{{.constant}} or more" in text
+    assert f"groups of fewer than [{variances.FAMILY_MIN}]{{.constant}} are put" in text
     assert f"From [{variances.TREND_MIN}]{{.constant}} comparisons on" in text
     assert variances.DF_GAIN - 1 == 2
     assert "at most twice a comparison's own" in text
