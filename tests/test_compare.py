@@ -161,6 +161,7 @@ def outcome(
     hung: str = "",
     wrong: str = "",
     gone: str = "",
+    lost: str = "",
     takes_s: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
@@ -172,7 +173,7 @@ def outcome(
     rows, served, reports = [], [], []
     here = plan.servers[:places]
     if places < len(plan.servers):  # who died or hung does not take part again
-        ends = (died, hung, wrong, gone)
+        ends = (died, hung, wrong, gone, lost)
         here = [server for server in plan.servers if server.name not in ends]
     of_all = {"lead_in_requests": 0, "seconds": 0.02, "slice_seconds": 0.02}
     of_all |= {"rest_cpu_ns": 0, "steal_ns": 0}
@@ -195,8 +196,10 @@ def outcome(
         ending = {hung: "hung", wrong: "gone", gone: "gone"}.get(server.name)
         early = {"reason": ending} if ending else None
         errors = {"mismatch": 50 * (server.name == wrong), "status": 0}
+        errors["closed"] = few = 5 * (server.name == lost)
+        users = {"connections": {"asked": 50, "surviving": 50 - few}}
         slices = {"ended_early": early}
-        reports.append(report | {"slices": slices, "errors": errors})
+        reports.append(report | users | {"slices": slices, "errors": errors})
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
 
@@ -251,6 +254,7 @@ def test_it_stops_when_the_budget_is_spent(monkeypatch):
         ("hung", "42 of 50 clients"),
         ("wrong", "wrong answers: 50"),
         ("gone", "closed all"),
+        ("lost", "5 of 50 connections were lost: closed 5"),
     ],
 )
 def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, reason):

@@ -88,13 +88,17 @@ def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
     died = {
         name: failure
         for name, server, report in results
-        if (failure := server.failure or _wrong(report) or _left(report))
+        if (failure := _failure(server, report))
     }
     for name in (plan.baseline, plan.control):
         if name in died:
             reason = f"server {plan.baseline}: {died[name]}"
             raise turns.SetError(reason, kind="server-died")
     return died
+
+
+def _failure(server: turns.Served, report: dict) -> str | None:
+    return server.failure or _wrong(report) or _left(report) or _lost(report)
 
 
 def _wrong(report: dict) -> str | None:
@@ -116,6 +120,19 @@ def _left(report: dict) -> str | None:
         f"hung, {unanswered} of {active} clients without an answer; does it serve"
         f" {asked}?"
     )
+
+
+def _lost(report: dict) -> str | None:
+    """Return how many users had no connection in the end: it served fewer than others.
+
+    Who reconnects after an error is none of them.
+    """
+    of_all = report["connections"]
+    if not (lost := of_all["asked"] - of_all["surviving"]):
+        return None
+    counts = {**report["errors"], **report.get("limits", {})}
+    why = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    return f"{lost} of {of_all['asked']} connections were lost: {why}"
 
 
 def page(plan: Plan) -> contextlib.AbstractContextManager[str | None]:
