@@ -319,6 +319,36 @@ def test_one_wrong_answer_is_enough_to_leave(monkeypatch):
     assert list(measure._died(plan, names, one)) == ["poll"]
 
 
+def test_requests_that_fail_are_said_where_users_reconnect(monkeypatch):
+    """Whoever waits before it tries again has no connection when the set ends."""
+    plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
+    one = outcome(plan, dict.fromkeys(names, 1e5), places=3, lost="poll")
+    one.reports[1]["requests_per_connection"] = 1
+    assert measure._died(plan, names, one) == {}
+    result = comparison.Comparison(plan)
+    for number in range(2):
+        result.add(measure.Set(number, names, one))
+    assert screen.doubts(result)[0] == (
+        "poll: requests failed, which no rate counts: closed 10"
+    )
+    assert document_of(result)["errors"]["poll"]["closed"] == 10
+
+
+def test_a_quantile_that_is_unknown_in_one_set_is_not_measured(monkeypatch):
+    """It is null where more requests were never answered than it leaves out."""
+    plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
+    result = comparison.Comparison(plan)
+    for number in range(5):
+        one = outcome(plan, dict.fromkeys(names, 1e5), places=3, seed=number)
+        one.reports[1] |= {"response": {"p50_ns": 9, "p99_ns": 9 if number else None}}
+        result.add(measure.Set(number, names, one))
+    assert math.isnan(result.levels("poll", "p99").value)
+    assert math.isnan(result.ratios("p99")["poll"].value)
+    assert result.levels("poll", "p50").value == pytest.approx(9e-9)
+    result.stopped = "budget"
+    assert "not measured" in printed(result)
+
+
 def test_a_slice_that_its_server_ended_says_nothing_of_others():
     """Its row has the CPU time of a wait that its seconds leave out."""
     row = dict.fromkeys(["steal_ns", "server_cpu_ns", "rest_cpu_ns"], 0)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -54,6 +55,8 @@ class Comparison:
     others: list[float] = field(default_factory=list)
     set_seconds: list[float] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    errors: dict[str, Counter] = field(default_factory=dict)
+    """How often requests of a server failed, by kind (``client --help``)."""
     seconds: float = 0.0
     stopped: str = ""
     failure: str = ""
@@ -63,6 +66,10 @@ class Comparison:
         """Take one more set in."""
         outcome, names = measured.outcome, measured.names
         self.failed |= measured.failed
+        for name, report in zip(names, outcome.reports, strict=True):
+            counts = Counter(report.get("errors") or {})
+            if counts.total():
+                self.errors[name] = self.errors.get(name, Counter()) + counts
         self.others.append(turns.others_share(outcome.slices)[0])
         self.set_seconds.append(outcome.seconds)
         slices = pd.DataFrame(outcome.slices).query("counted == 1")
@@ -116,9 +123,22 @@ class Comparison:
 
     def levels(self, server: str, metric: str) -> Interval:
         """Return a metric of one server: geometric mean over sets."""
-        table = pd.concat(self.sets)
+        table = self.all_sets
         values = table.loc[table["server"] == server, metric].dropna()
         return interval(values)
+
+    @property
+    def all_sets(self) -> pd.DataFrame:
+        """The rows of all sets; a quantile is none that is unknown in one of them.
+
+        In that set more requests were never answered than it leaves out: without it
+        the others would seem to be all.
+        """
+        table = pd.concat(self.sets)
+        for metric in ("p50", "p99"):
+            unknown = table.loc[table[metric].isna(), "server"]
+            table[metric] = table[metric].mask(table["server"].isin(unknown))
+        return table
 
     def ratios(self, metric: str) -> dict[str, Interval]:
         """Return each server's ratio to the one it is held against.
@@ -148,7 +168,7 @@ class Comparison:
         if metric in ("rate", "cpu"):
             rounds = ratios_of_turns.per_round(pd.concat(self.slices))
         else:
-            rounds = pd.concat(self.sets).assign(round=0)
+            rounds = self.all_sets.assign(round=0)
         columns = {}
         for name, base in self.plan.against.items():
             if {name, base} <= set(self.remaining):
@@ -331,6 +351,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "widest": comparison.widest(),
         "others_share": comparison.others_share,
         "failed": comparison.failed,
+        "errors": comparison.errors,
         "units": METRICS,
         "levels": {
             name: {m: _bounds(comparison.levels(name, m)) for m in METRICS}

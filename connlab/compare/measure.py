@@ -125,10 +125,11 @@ def _left(report: dict) -> str | None:
 def _lost(report: dict) -> str | None:
     """Return how many users had no connection in the end: it served fewer than others.
 
-    Who reconnects after an error is none of them.
+    Users who reconnect try again; that requests failed is said at the end.
     """
     of_all = report["connections"]
-    if not (lost := of_all["asked"] - of_all["surviving"]):
+    lost = of_all["asked"] - of_all["surviving"]
+    if not lost or report.get("requests_per_connection"):
         return None
     counts = {**report["errors"], **report.get("limits", {})}
     why = ", ".join(f"{name} {count}" for name, count in counts.items() if count)

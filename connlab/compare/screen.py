@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rich.console import Console, Group
@@ -223,8 +224,12 @@ def limits(comparison: Comparison) -> list[str]:
 
 
 def doubts(comparison: Comparison) -> list[str]:
-    """Return what should make a reader doubt: other work, a control that fails."""
+    """Return what makes a reader doubt: failed requests, other work, the control."""
     lines = []
+    for name in comparison.remaining:
+        failed = +comparison.errors.get(name, Counter())
+        if counts := ", ".join(f"{kind} {count}" for kind, count in failed.items()):
+            lines.append(f"{name}: requests failed, which no rate counts: {counts}")
     if comparison.others_share > OTHERS:
         lines.append(
             f"other programs kept {comparison.others_share:.2g} cores busy: rates are "
