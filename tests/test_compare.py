@@ -340,7 +340,8 @@ def test_a_quantile_that_is_unknown_in_one_set_is_not_measured(monkeypatch):
     result = comparison.Comparison(plan)
     for number in range(5):
         one = outcome(plan, dict.fromkeys(names, 1e5), places=3, seed=number)
-        one.reports[1] |= {"response": {"p50_ns": 9, "p99_ns": 9 if number else None}}
+        median_ns, p99_ns = (9, 9) if number else (0, None)  # 0: none was counted
+        one.reports[1] |= {"response": {"p50_ns": median_ns, "p99_ns": p99_ns}}
         result.add(measure.Set(number, names, one))
     assert math.isnan(result.levels("poll", "p99").value)
     assert math.isnan(result.ratios("p99")["poll"].value)
@@ -532,6 +533,16 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     assert words["epoll again"] == "alike"
     assert result.words("cpu", result.ratios("cpu"))["uring"] == "alike"
     assert ("limited by the client" in printed(result)) is bound
+
+
+def test_sets_in_which_no_answer_waited_for_the_client_count(monkeypatch):
+    plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
+    result = comparison.Comparison(plan)
+    rates = dict.fromkeys(names, 1e6)
+    for number, waiting in enumerate([0, 0, 0, 0.9]):
+        one = outcome(plan, rates, places=3, client_ns=1000, waiting=waiting)
+        result.add(measure.Set(number, names, one))
+    assert result.limits() == dict.fromkeys(names, "server-bound")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from connlab import schema
@@ -131,12 +132,11 @@ class Comparison:
     def all_sets(self) -> pd.DataFrame:
         """The rows of all sets; a quantile is none that is unknown in one of them.
 
-        In that set more requests were never answered than it leaves out: without it
-        the others would seem to be all.
+        Without that set, the others would seem to be all.
         """
         table = pd.concat(self.sets)
         for metric in ("p50", "p99"):
-            unknown = table.loc[table[metric].isna(), "server"]
+            unknown = table.loc[np.isinf(table[metric]), "server"]
             table[metric] = table[metric].mask(table["server"].isin(unknown))
         return table
 
@@ -273,11 +273,22 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for column, (section, key) in _REPORTED.items():
-        table[column] = [((r.get(section) or {}).get(key) or 0) / 1e9 for r in reports]
-    table["waiting"] = [(r.get("self") or {}).get("waiting_share") for r in reports]
+        table[column] = [_reported_s(r.get(section) or {}, key) for r in reports]
     for side in ("server", "client"):
         table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
-    return table.where(table > 0).reset_index()
+    table = table.where(table > 0)
+    waiting = [(r.get("self") or {}).get("waiting_share") for r in reports]
+    table["waiting"] = np.array(waiting, dtype=float)  # 0 is a share as any other
+    return table.reset_index()
+
+
+def _reported_s(stats: dict, key: str) -> float:
+    """Return seconds; 0 where nothing was timed, infinity for an unknown quantile.
+
+    That is null: more requests were never answered than it leaves out.
+    """
+    ns = stats.get(key, 0)
+    return math.inf if ns is None else ns / 1e9
 
 
 def _clients_afar(reports: list[dict]) -> dict[str, list[float]]:
