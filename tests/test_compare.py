@@ -546,6 +546,31 @@ def test_sets_in_which_no_answer_waited_for_the_client_count(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("rate", "lasted_s", "p50_ns", "said"),
+    [
+        (1000, 0.05, 1e7, "poll 2.50"),  # 30 ms of requests are left at the edge
+        (1000, 0.05, 4e7, ""),  # no longer than an answer takes
+        (1000, 0.0205, 1e5, ""),
+        (None, 0.05, 1e7, ""),  # each user has eight answers in a turn
+    ],
+)
+def test_waits_of_an_overloaded_server_are_doubted(rate, lasted_s, p50_ns, said):
+    """They are those of a turn, and grow without end where it is asked for longer."""
+    plan = make_plan(["epoll", "poll"], rate=rate)
+    names = tuple(server.name for server in plan.servers)
+    one = outcome(plan, dict.fromkeys(names, 1000), places=3)
+    for row in one.slices:
+        row["slice_seconds"] = lasted_s if row["target"] == 1 else 0.02
+    one.reports[1]["response"] = {"p50_ns": p50_ns, "p99_ns": p50_ns}
+    result = comparison.Comparison(plan)
+    result.add(measure.Set(0, names, one))
+    doubts = [text for text in screen.doubts(result) if "overloaded" in text]
+    assert len(doubts) == bool(said)
+    assert all(f": {said} (" in text for text in doubts)
+    assert bool(document_of(result)["strain"]) is bool(rate)
+
+
+@pytest.mark.parametrize(
     ("shared", "limit"), [(True, "limited by the core that "), (False, "neither ")]
 )
 def test_one_core_is_full_when_both_sides_together_fill_it(monkeypatch, shared, limit):

@@ -16,6 +16,7 @@ from connlab.compare.measure import Set
 from connlab.compare.plan import Plan
 from connlab.drive import gates, machine, servers, turns
 from connlab.intervals import CLIENT_BOUND, interval, stands
+from connlab.studies.load import OVERLOAD
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
 
@@ -208,6 +209,34 @@ class Comparison:
             limits[name] = gates.bottleneck(client, seen, waiting[name], shared=shared)
         return limits
 
+    def strain(self) -> dict[str, float]:
+        """Return how long each server's turns lasted, over how long was planned.
+
+        The median over turns. In an open loop nothing falls due after the planned end,
+        and a turn ends with its last answer (`connlab.studies.load`). Empty in a closed
+        loop.
+        """
+        if not self.sets or not self.plan.open_loop:
+            return {}
+        lasted_s = pd.concat(self.slices).groupby("server")["slice_seconds"].median()
+        return {
+            n: lasted_s.get(n, math.nan) / self.plan.slice_s for n in self.remaining
+        }
+
+    def overloaded(self) -> dict[str, float]:
+        """Return the strain of those who may be overloaded.
+
+        Their turns outlast the plan by more than what an answer takes, so that the
+        last request waited for others.
+        """
+        slice_s = self.plan.slice_s
+        return {
+            name: strain
+            for name, strain in self.strain().items()
+            if strain >= OVERLOAD
+            and not (strain - 1) * slice_s <= self.levels(name, "p50").value
+        }
+
     def words(self, metric: str, ratios: Mapping[str, Interval]) -> dict[str, str]:
         """Return what each server's ratio of a metric shows; see `word`.
 
@@ -361,6 +390,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "decisive": list(comparison.decisive),
         "widest": comparison.widest(),
         "others_share": comparison.others_share,
+        "strain": comparison.strain(),
         "failed": comparison.failed,
         "errors": comparison.errors,
         "units": METRICS,

@@ -224,12 +224,19 @@ def limits(comparison: Comparison) -> list[str]:
 
 
 def doubts(comparison: Comparison) -> list[str]:
-    """Return what makes a reader doubt: failed requests, other work, the control."""
+    """Return what makes a reader doubt: failures, overload, other work, the control."""
     lines = []
     for name in comparison.remaining:
         failed = +comparison.errors.get(name, Counter())
         if counts := ", ".join(f"{kind} {count}" for kind, count in failed.items()):
             lines.append(f"{name}: requests failed, which no rate counts: {counts}")
+    overloaded, slice_s = comparison.overloaded().items(), comparison.plan.slice_s
+    if names := ", ".join(f"{name} {strain:.2f}" for name, strain in overloaded):
+        lines.append(
+            f"overloaded, or answers differ much in length: {names} (how long turns"
+            " lasted over what was planned); requests to an overloaded server wait the"
+            f" longer the longer it is asked, here {slice_s * 1e3:g} ms at a time"
+        )
     if comparison.others_share > OTHERS:
         lines.append(
             f"other programs kept {comparison.others_share:.2g} cores busy: rates are "
