@@ -1,9 +1,9 @@
-"""The servers, the client's turns and the C tests once more, built with sanitizers.
+"""The servers, the client and the C tests once more, built with sanitizers.
 
 AddressSanitizer with UndefinedBehaviorSanitizer watches every model under every
-workload, and the C units; ThreadSanitizer the models that are one process (it does
-not follow a fork), with echo, pages and the guestbook, and the threads of the client,
-that agree without locks on whose turn it is.
+workload, the client, and the C units; ThreadSanitizer the models that are one process
+(it does not follow a fork), with echo, pages and the guestbook, and the threads of the
+client, that agree without locks on whose turn it is.
 """
 
 import os
@@ -26,7 +26,7 @@ SHORTER = ("-k", "not ((leak_nothing or steady_for_many) and 2000)")
 NOT_OURS = "--ignore=tests/conformance/test_runtimes.py"
 BUILDS = {"asan": "address,undefined", "tsan": "thread"}
 SUITES = {
-    "asan": ["conformance", "test_workloads.py", "test_http_clients.py"],
+    "asan": ["conformance", "client", "test_workloads.py", "test_http_clients.py"],
     "tsan": ["conformance", "test_http_clients.py", "client/test_turns.py"],
 }
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.client.harness import SERVER, client, reserved_port, started
+from tests.conformance.harness import unsanitized
 
 
+@unsanitized
 @pytest.mark.serial
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="both sides need a core")
 @pytest.mark.parametrize(
@@ -41,6 +43,7 @@ def test_answers_wait_for_the_slower_side(engine, preloaded, slower, least, most
     assert least <= result["self"]["waiting_share"] <= most
 
 
+@unsanitized
 @pytest.mark.parametrize(
     ("rate", "seconds", "least", "most"),
     [(65000, 0.055, 0.15, 1.0), (100, 0.5, -0.1, 0.1)],

@@ -25,6 +25,7 @@ from tests.client.harness import (
     sockets,
     started,
 )
+from tests.conformance.harness import unsanitized
 
 
 @pytest.fixture
@@ -63,6 +64,7 @@ def some_connections() -> Callable[[int], bool]:
     return has_served
 
 
+@unsanitized
 def test_requests_that_the_kernel_has_no_memory_for_leave_later(engine, preloaded):
     """Of io_uring: submissions fail while more requests are due than its ring holds.
 
