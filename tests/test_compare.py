@@ -571,6 +571,29 @@ def test_waits_of_an_overloaded_server_are_doubted(rate, lasted_s, p50_ns, said)
 
 
 @pytest.mark.parametrize(
+    ("rate", "lag_ns", "said"),
+    [
+        (1000, [3e5, 1e4], "poll 1 (of 2)"),
+        (1000, [1.5e5, 1e4], ""),  # less than is allowed
+        (None, [3e5, 3e5], ""),  # that is how long answers wait for their batch
+    ],
+)
+def test_a_client_that_is_late_is_said(rate, lag_ns, said):
+    """Who asked for a rate takes the waits for the server's."""
+    plan = make_plan(["epoll", "poll"], rate=rate)
+    names = tuple(server.name for server in plan.servers)
+    result = comparison.Comparison(plan)
+    for number, lag in enumerate(lag_ns):
+        one = outcome(plan, dict.fromkeys(names, 1000), places=3)
+        one.reports[1]["self"] = {"waiting_share": 0.1, "lag_p99_ns": lag}
+        result.add(measure.Set(number, names, one))
+    doubts = [text for text in screen.doubts(result) if "client was late" in text]
+    assert len(doubts) == bool(said)
+    assert all(text.endswith(said) for text in doubts)
+    assert document_of(result)["late_sets"] == ({"poll": 1} if said else {})
+
+
+@pytest.mark.parametrize(
     ("shared", "limit"), [(True, "limited by the core that "), (False, "neither ")]
 )
 def test_one_core_is_full_when_both_sides_together_fill_it(monkeypatch, shared, limit):

@@ -237,6 +237,20 @@ class Comparison:
             and not (strain - 1) * slice_s <= self.levels(name, "p50").value
         }
 
+    def late(self) -> dict[str, int]:
+        """Return in how many sets the client asked each server later than it meant to.
+
+        As trials are judged (`connlab.drive.gates.lag`); only those with any. Empty in
+        a closed loop.
+        """
+        if not self.sets or not self.plan.open_loop:
+            return {}
+        table = pd.concat(self.sets).set_index("server")
+        p99_s = table["p99"].where(np.isfinite(table["p99"]), 0)
+        allowed_s = (gates.LAG_PART * p99_s).clip(lower=gates.LAG_NS / 1e9)
+        late = (table["lag_p99"] > allowed_s).groupby(level="server").sum()
+        return {n: int(late[n]) for n in self.remaining if late[n]}
+
     def words(self, metric: str, ratios: Mapping[str, Interval]) -> dict[str, str]:
         """Return what each server's ratio of a metric shows; see `word`.
 
@@ -391,6 +405,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "widest": comparison.widest(),
         "others_share": comparison.others_share,
         "strain": comparison.strain(),
+        "late_sets": comparison.late(),
         "failed": comparison.failed,
         "errors": comparison.errors,
         "units": METRICS,

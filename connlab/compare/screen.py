@@ -224,7 +224,7 @@ def limits(comparison: Comparison) -> list[str]:
 
 
 def doubts(comparison: Comparison) -> list[str]:
-    """Return what makes a reader doubt: failures, overload, other work, the control."""
+    """Return what makes a reader doubt: servers, the client, others, the control."""
     lines = []
     for name in comparison.remaining:
         failed = +comparison.errors.get(name, Counter())
@@ -236,6 +236,12 @@ def doubts(comparison: Comparison) -> list[str]:
             f"overloaded, or answers differ much in length: {names} (how long turns"
             " lasted over what was planned); requests to an overloaded server wait the"
             f" longer the longer it is asked, here {slice_s * 1e3:g} ms at a time"
+        )
+    late = comparison.late().items()
+    if names := ", ".join(f"{name} {count}" for name, count in late):
+        lines.append(
+            f"the client was late itself, so that waits are too long, in sets of:"
+            f" {names} (of {comparison.n})"
         )
     if comparison.others_share > OTHERS:
         lines.append(
