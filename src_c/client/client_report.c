@@ -8,8 +8,8 @@
  * nothing is locked. CSV files are opened before the load (report_open), so a
  * path that cannot be written is told at once and not after an hour.
  *
- * What has no value is null, never 0: a quantile beyond the share of requests
- * that were answered, a rate that was not asked for.
+ * What has no value is null: a quantile beyond the share of requests that were
+ * answered, a rate that was not asked for. Of no values (n 0) all times are 0.
  */
 #include "client_report.h"
 

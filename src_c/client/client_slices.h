@@ -86,7 +86,7 @@
  *                       send; of several threads the longest; empty without
  *     errors            failures since the target's slice before
  *     ended             gone or hung: its last slice; else empty
- * What others used is busy_ns - server_cpu_ns - client_cpu_ns, over rounds.
+ * What others used: busy_ns less server_, rest_ and client_cpu_ns, over rounds.
  */
 #ifndef CLIENT_SLICES_H
 #define CLIENT_SLICES_H
