@@ -63,13 +63,20 @@ static bool was_late(const struct client_thread *t, unsigned number)
            target->slice == t->shared->sums[number].late_slice;
 }
 
+/* NULL where the thread has no user of the target. */
+static struct row *rows_of(const struct client_thread *t,
+                           const struct thread_target *target)
+{
+    return target->count ? t->users[target->first].row : NULL;
+}
+
 /* --late: as if the target's last slice had not been, if it was late. */
 static void forget_late(struct client_thread *t, unsigned number)
 {
     struct thread_target *target = &t->targets[number];
     if (target->saved && was_late(t, number))
-        record_restore(target->record, t->users[target->first].row,
-                       target->count, target->saved);
+        record_restore(target->record, rows_of(t, target), target->count,
+                       target->saved);
     target->slice = 0;
 }
 
@@ -94,7 +101,7 @@ static void slices_join(struct client_thread *t)
     struct record *r = target->record;
     t->current = target;
     t->in_slice = true;
-    struct row *rows = t->users[target->first].row;
+    struct row *rows = rows_of(t, target);
     forget_late(t, slice->target);
     if (slice->counted && !target->counted)
         record_begin_window(r, rows, target->count);

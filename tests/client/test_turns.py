@@ -238,6 +238,17 @@ def test_targets_may_have_other_numbers_of_users(take_turns, engine, more):
         assert target["fairness"]["users"] == users[i]
 
 
+@pytest.mark.sweeps
+@pytest.mark.parametrize("more", [[], ["--rate", 500, "--late", "0.2ms"]])
+def test_a_thread_may_have_no_user_of_a_target(take_turns, engine, more):
+    """Then it has no row of one either (test_sanitizers sees who reads it)."""
+    flags = ["--connections", "9,2", "--threads", 4, *engine, *more]
+    result, _ = take_turns(2, *flags)
+    for target, users in zip(result["targets"], [9, 2], strict=True):
+        assert target["connections"]["surviving"] == users
+        assert target["window"]["requests"] > 0
+
+
 @pytest.mark.serial
 def test_equal_servers_get_equal_figures(take_turns):
     flags = ["--connections", 20, "--duration", 4, "--warmup", 1]
