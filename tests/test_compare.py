@@ -188,7 +188,7 @@ def outcome(
             if server.name not in (wrong, gone):
                 rows.append({**of_all, **at, **cpu, "requests": requests})
     report = {"active": 50, "requests": {"unanswered": 42}}
-    report |= {"self": {"waiting_share": waiting}}
+    report |= {"self": {"waiting_share": waiting, "engine": "uring"}}
     report |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
     for server in here:
         ended = Ended(-9, server.name == died, (), "", {})
@@ -293,6 +293,14 @@ def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
             ("epoll", "poll", "epoll again"),
             {"uring": "no port"},
         )
+
+
+def test_the_heading_says_how_the_client_waited(monkeypatch):
+    result = compared(monkeypatch, THREE)
+    assert "each, a client on io_uring; " in screen.heading(result)
+    assert comparison.document(result)["engine"] == "uring"
+    result.engine = ""
+    assert "client" not in screen.heading(result)
 
 
 def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):

@@ -59,6 +59,8 @@ class Comparison:
     failed: dict[str, str] = field(default_factory=dict)
     errors: dict[str, Counter] = field(default_factory=dict)
     """How often requests of a server failed, by kind (``client --help``)."""
+    engine: str = ""
+    """How the client waited; empty where it did not say."""
     seconds: float = 0.0
     stopped: str = ""
     failure: str = ""
@@ -72,6 +74,7 @@ class Comparison:
             counts = Counter(report.get("errors") or {})
             if counts.total():
                 self.errors[name] = self.errors.get(name, Counter()) + counts
+        self.engine = (outcome.reports[0].get("self") or {}).get("engine", "")
         self.others.append(turns.others_share(outcome.slices)[0])
         self.set_seconds.append(outcome.seconds)
         slices = pd.DataFrame(outcome.slices).query("counted == 1")
@@ -406,6 +409,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "others_share": comparison.others_share,
         "strain": comparison.strain(),
         "late_sets": comparison.late(),
+        "engine": comparison.engine,
         "failed": comparison.failed,
         "errors": comparison.errors,
         "units": METRICS,

@@ -93,6 +93,8 @@ def heading(comparison: Comparison) -> str:
     """Return what was measured, in one line."""
     client = comparison.plan.client
     load = f"{client['connections']} connections to each"
+    if comparison.engine:  # what io_uring saves depends on it
+        load += f", a client on {comparison.engine.replace('uring', 'io_uring')}"
     if per_connection := client["requests_per_connection"]:
         load += f", connected anew after {counted(per_connection, 'request')}"
     if comparison.plan.open_loop:
