@@ -42,8 +42,67 @@ def test_what_is_tested_again_has_to_be_there(tmp_path):
     path = tmp_path / "claims.yml"
     entry = LEDGER["W1b"].model_dump(exclude_defaults=True, mode="json")
     path.write_text(yaml.safe_dump([entry]))
-    with pytest.raises(ValueError, match="W1b again: W1"):
+    with pytest.raises(ValueError, match="W1b: again: unknown claim 'W1'"):
         claims.ledger(path)
+
+
+K1 = """- id: K1
+  source: jones
+  says: A poll server answers more requests than a select server.
+  conditions: one machine
+  here: one machine over loopback
+  likeness: medium
+  study: response-time
+  rule:
+    rule: compare
+    metric: throughput_rps
+    arm: {model: poll, connections: 1000}
+    baseline: {model: select, connections: 1000}
+    expect: more
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("likeness:", "likelyness:", "unknown key 'likelyness'; did you mean"),
+        ("medium", "middling", "likeness: 'middling'"),
+        ("  here: one machine over loopback\n", "", "here is missing"),
+        ("one machine\n", "12\n", "conditions: 12"),
+        ("response-time", "responce-time", "study 'responce-time'; did you mean"),
+        ("study: response-time", "study: [idle, idel]", "study 'idel'; did you mean"),
+        ("throughput_rps", "throughput_rp", "metric 'throughput_rp'; did you mean"),
+        ("poll, connections", "poll, conections", "factor 'conections'; did you mean"),
+        ("study: response-time", "published: jones-mode.csv", "did you mean 'jones-m"),
+        ("study: response-time", "published: jones-models.csv", "metric 'throughput_"),
+        ("study: response-time", "here: here", "want one of study, published"),
+        ("says: A poll server", "says: A poll: a server", "stands in quotes"),
+        ("- id: K1", "id: K1", "stands in quotes|want a list"),
+    ],
+)
+def test_an_entry_of_the_wrong_form_is_named_with_what_is_wrong(
+    tmp_path, right, wrong, said
+):
+    assert K1.count(right)
+    (path := tmp_path / "claims.yml").write_text(K1.replace(right, wrong))
+    with pytest.raises(ValueError, match=said) as refused:
+        claims.ledger(path)
+    assert str(refused.value).startswith("claims.yml: ")
+
+
+def test_every_entry_of_the_wrong_form_has_a_line(tmp_path):
+    (path := tmp_path / "claims.yml").write_text(2 * K1.replace("medium", "middling"))
+    with pytest.raises(ValueError, match="K1: likeness") as refused:
+        claims.ledger(path)
+    assert len(str(refused.value).splitlines()) == 2
+
+
+def test_a_rule_that_cannot_be_applied_is_named_by_its_claim(tmp_path):
+    written(tmp_path)
+    for right, wrong in (("expect", "expects"), ("arm: {model: poll, ", "arm: poll #")):
+        (path := tmp_path / "claims.yml").write_text(K1.replace(right, wrong))
+        with pytest.raises(claims.rules.RuleError, match="claim K1: rule compare: "):
+            claims.judge_all("made", root=tmp_path, path=path)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.5, 2), (0.5, 68), (0.001, 2)])

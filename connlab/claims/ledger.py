@@ -10,20 +10,28 @@ trials of one study. Nothing in the ledger can name a verdict: it comes from the
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import pandas as pd
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from connlab import figures, schema
+from connlab import figures, notebook, schema
 from connlab.claims import forest
-from connlab.claims.finding import VERDICTS, Finding, Untestable, Verdict
+from connlab.claims.finding import (
+    VERDICTS,
+    Finding,
+    RuleError,
+    Untestable,
+    Verdict,
+)
 from connlab.claims.published import published
 from connlab.claims.rules import apply
+from connlab.drive.programs import described, unknown
+from connlab.parameters import suggestion
 from connlab.report import RATIOS, Report
 from connlab.study import calibration, frames
 from connlab.study.formatting import counted, listing
@@ -76,9 +84,9 @@ class Claim(BaseModel):
     def _one_origin(self) -> Self:
         origins = [bool(self.study), bool(self.published), bool(self.untestable)]
         if sum(origins) != 1:
-            raise ValueError(f"{self.id}: want one of study, published, untestable")
+            raise ValueError("want one of study, published, untestable")
         if bool(self.rule) == bool(self.untestable):
-            raise ValueError(f"{self.id}: a rule is wanted unless it is untestable")
+            raise ValueError("a rule is wanted unless it is untestable")
         return self
 
 
@@ -93,19 +101,82 @@ class Judged:
 def ledger(path: Path | None = None) -> tuple[Claim, ...]:
     """Return the entries of ``paper/claims.yml``.
 
-    ValueError names an entry of the wrong form, an id that stands twice, or a claim
-    that an entry tests again and that is not there.
+    ValueError has a line for each entry of the wrong form, with its id: a key or value
+    that is not allowed, a study or published table that the project does not have; then
+    for an id that stands twice, or a claim that an entry tests again and that is not
+    there.
     """
     path = path or schema.project_root() / "paper" / "claims.yml"
-    claims = tuple(Claim.model_validate(e) for e in yaml.safe_load(path.read_text()))
+    claims, errors = [], []
+    for place, entry in enumerate(_entries(path), 1):
+        try:
+            claims.append(Claim.model_validate(entry))
+            wrong = _unknown(claims[-1])
+        except ValidationError as error:
+            wrong = [described(e, Claim.model_fields) for e in error.errors()]
+        id_ = entry.get("id") if isinstance(entry, dict) else None
+        errors += [f"{path.name}: {id_ or f'entry {place}'}: {text}" for text in wrong]
+    if errors:
+        raise ValueError("\n".join(errors))
     ids = [claim.id for claim in claims]
     repeated = sorted({i for i in ids if ids.count(i) > 1})
     if repeated:
         raise ValueError(f"{path.name}: {', '.join(repeated)} stands more than once")
-    unknown = [claim for claim in claims if claim.again not in ("", *ids)]
-    if unknown:
-        raise ValueError(f"{path.name}: {unknown[0].id} again: {unknown[0].again}?")
-    return claims
+    for claim in claims:
+        if claim.again not in ("", *ids):
+            what = f"again: {unknown('claim', claim.again, ids)}"
+            raise ValueError(f"{path.name}: {claim.id}: {what}")
+    return tuple(claims)
+
+
+def _entries(path: Path) -> list[Any]:
+    try:
+        entries = yaml.safe_load(path.read_text("utf-8"))
+    except yaml.YAMLError as error:
+        text = " ".join(str(error).split())
+        hint = "a text with a colon or a quotation mark in it stands in quotes"
+        raise ValueError(f"{path.name}: {text} ({hint})") from None
+    if not isinstance(entries, list):
+        raise ValueError(f"{path.name}: want a list of entries, each from '- id: …' on")
+    return entries
+
+
+def _unknown(claim: Claim) -> list[str]:
+    """Name what a claim asks for that the project does not have.
+
+    Its studies, its published table, and of its rule the factors and metrics, which
+    are columns of trials or of that table. Ratios that a study prints, the floor of
+    study 00 and the 24 cases have columns of their own, which the run knows.
+    """
+    folder = schema.project_root() / "paper" / "published"
+    studies = [*map(notebook.study_of, notebook.every()), CASES]
+    wrong = [unknown("study", s, studies) for s in claim.studies if s not in studies]
+    tables = sorted(path.name for path in folder.glob("*.csv"))
+    if claim.published and claim.published not in tables:
+        wrong.append(unknown("published table", claim.published, tables))
+    if wrong or {CASES, calibration.STUDY} & {*claim.studies}:
+        return wrong
+    columns, where = [column.name for column in schema.COLUMNS], "runs/README.md"
+    if claim.published:
+        columns, where = list(published(claim.published)), claim.published
+    return [
+        f"unknown {what} {name!r}; {suggestion(str(name), columns)}{where} has them all"
+        for what, name in _asked(claim.rule)
+        if name not in columns
+    ]
+
+
+def _asked(rule: Any) -> Iterator[tuple[str, str]]:
+    """Give the factors and metrics that a rule and its parts name."""
+    if not isinstance(rule, dict) or rule.get("rule") == "printed_ratio":
+        return
+    if "metric" in rule:
+        yield "metric", rule["metric"]
+    for side in ("arm", "baseline"):
+        if isinstance(cell := rule.get(side), dict):
+            yield from (("factor", name) for name in cell)
+    for part in rule.get("parts") or ():
+        yield from _asked(part)
 
 
 def judge_all(
@@ -117,7 +188,8 @@ def judge_all(
 ) -> tuple[Judged, ...]:
     """Judge every entry of the ledger by the trials of one run.
 
-    `studies` keeps what was read of the run, for the next ledger.
+    `studies` keeps what was read of the run, for the next ledger. RuleError names the
+    claim whose rule cannot be applied.
     """
     studies = {} if studies is None else studies
     judged = []
@@ -131,7 +203,10 @@ def judge_all(
         )
         if claim.published:
             trials = published(claim.published)
-        judged.append(Judged(claim, _judge(claim, trials, printed)))
+        try:
+            judged.append(Judged(claim, _judge(claim, trials, printed)))
+        except RuleError as error:
+            raise RuleError(f"claim {claim.id}: {error}") from None
     return tuple(judged)
 
 

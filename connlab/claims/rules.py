@@ -18,6 +18,7 @@ from connlab.claims.published import published_rates
 from connlab.claims.ratios import compare, printed_ratio
 from connlab.claims.scatter import outweighs, steadier
 from connlab.claims.values import best_pool, counts, value
+from connlab.drive.programs import unknown
 from connlab.study.turns import carried
 
 
@@ -92,10 +93,16 @@ def apply(
     To trials or a published table; `printed` are the studies' ``ratios.csv``.
     RuleError for an unknown rule, or arguments that it does not take.
     """
+    if not isinstance(rule, Mapping):
+        raise RuleError(f"rule {rule!r}: want names and values, the rule's name first")
     arguments = dict(rule)
     name = arguments.pop("rule", None)
     if name not in RULES:
-        raise RuleError(f"unknown rule {name!r} (known: {', '.join(RULES)})")
+        raise RuleError(unknown("rule", name, RULES))
+    for side in ("arm", "baseline"):
+        if not isinstance(arguments.get(side, {}), Mapping):
+            given = f"rule {name}: {side}: {arguments[side]!r}"
+            raise RuleError(f"{given}; want levels by factor, as {{model: epoll}}")
     if RULES[name] in _OF_PAIRS:
         arguments["printed"] = printed
     else:
