@@ -449,8 +449,18 @@ def notebook(
         return
     path = notebooks.find(nb)
     given = {name: plain(text) for name, text in parameters}
-    values = profiles.load(profile).parameters(path, given)
+    of_profile = profiles.load(profile)
+    values = of_profile.parameters(path, given)
+    if path.stem not in of_profile.notebooks:
+        stated = "the values that the notebook states hold"
+        click.echo(f"profile {profile} has no entry {path.stem}: {stated}", err=True)
     executed = notebooks.run(path, run=run or profile, parameters=values)
+    if not (executed.parent / "results.json").is_file():
+        study = notebooks.study_of(path)
+        raise click.ClickException(
+            f"{path.stem} left no results in {_from_here(executed.parent)}: its last "
+            f"cell calls report.write(), and its sweep and load name {study!r}"
+        )
     click.echo(f"results: {_from_here(executed.parent)}")
     click.echo(f"to set the paper: make render RUN={run or profile}")
 

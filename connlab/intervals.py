@@ -25,6 +25,7 @@ import numpy as np
 import pandas as pd
 
 from connlab.study.frames import cells as count_cells
+from connlab.study.frames import no_column
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.metrics import is_at_most_1, is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
@@ -148,6 +149,8 @@ def as_cells(
 
 
 def _usable(trials: pd.DataFrame, metric: str, columns: Sequence[str]) -> pd.DataFrame:
+    if metric not in trials:
+        raise ValueError(no_column("metric", metric, trials))
     present = [c for c in dict.fromkeys(columns) if c in trials]
     return trials.loc[trials["ok"] & trials[metric].notna(), present]
 

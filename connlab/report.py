@@ -33,7 +33,7 @@ from connlab import figures
 from connlab.schema import study_folder
 from connlab.study import results
 from connlab.study.formatting import counted, in_best_unit, number_text, plain
-from connlab.study.frames import GATES, RunError, load_manifest
+from connlab.study.frames import GATES, RunError, load_manifest, no_column
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 
@@ -42,6 +42,9 @@ CELLS, RATIOS = "cells.csv", "ratios.csv"
 _NUMBER = ("metric", "value", "lo", "hi", "n", "level", "method", "unit", "text")
 _BESIDE = ("trials", "bound", "reason", "p", "verdict", "half_width", "study")
 """Columns of the two tables that hold no level of a factor."""
+
+_EXPECTED = {"higher", "lower", "alike"}
+"""Verdicts that a claim may expect of ratios."""
 
 _Entry = TypeVar("_Entry", results.Figure, results.Table)
 
@@ -80,6 +83,8 @@ class Report:
     ------
     RunError
         When no trial may be used; it says why.
+    ValueError
+        For a factor that is no column of the trials, with the nearest one.
 
     Notes
     -----
@@ -103,6 +108,9 @@ class Report:
             if not trials["ok"].any():
                 raise RunError(_none_usable(trials))
             run, study = trials.attrs["run"], trials.attrs["study"]
+            for factor in factors:
+                if factor not in trials:
+                    raise ValueError(no_column("factor", factor, trials))
         manifest = load_manifest(run, root=root)
         about["commit"] = results.commit_of(manifest)
         about["machine"] = results.machine_of(manifest)
@@ -219,9 +227,17 @@ class Report:
             undecided when one is undetermined or there is none.
         expected : str or sequence of str
             Verdicts of `result`.
+
+        Raises
+        ------
+        ValueError
+            When no ratio can have an expected verdict.
         """
         if isinstance(result, pd.DataFrame):
             allowed = {expected} if isinstance(expected, str) else set(expected)
+            if not allowed or allowed - _EXPECTED:
+                given = f"claim {name!r}: expected {expected!r}"
+                raise ValueError(f"{given}; allowed: {', '.join(sorted(_EXPECTED))}")
             holds, why = _judge(result["verdict"], allowed), _ratios_text(result)
         else:
             holds = None if result is None else bool(result)

@@ -140,6 +140,24 @@ def test_list_names_each_model(server_program, capsys):
     assert wanted | servers.entries().keys() <= set(listed)
 
 
+@pytest.mark.parametrize(("wrote", "status"), [(True, 0), (False, 1)])
+def test_a_study_without_results_or_without_an_entry_in_the_profile_is_told(
+    wrote, status, tmp_path, monkeypatch, capsys
+):
+    executed = tmp_path / "runs" / "t" / "pools" / "notebook.ipynb"
+    executed.parent.mkdir(parents=True)
+    if wrote:
+        (executed.parent / "results.json").touch()
+    monkeypatch.setattr(notebook, "run", lambda *args, **words: executed)
+    empty = profiles.Profile("smoke", "", {})
+    monkeypatch.setattr(profiles, "load", lambda name: empty)
+    assert cli("notebook", "pools", "--run", "t", "--profile", "smoke") == status
+    said = capsys.readouterr()
+    assert "profile smoke has no entry 03-pools" in said.err
+    assert ("results: " in said.out) is wrote
+    assert ("its sweep and load name 'pools'" in said.err) is not wrote
+
+
 def test_without_a_name_it_is_the_newest_run_else_the_first_reference(
     tmp_path, monkeypatch
 ):

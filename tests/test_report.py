@@ -126,6 +126,20 @@ def test_a_claim_is_judged_by_all_of_its_rows(report, verdicts, expected, holds)
     assert claim.holds is holds
 
 
+@pytest.mark.parametrize("expected", ["slower", ["higher", "undetermined"], ()])
+def test_a_claim_expects_no_verdict_that_a_ratio_cannot_have(report, expected):
+    """It would be printed as contradicted by every run."""
+    with pytest.raises(ValueError, match="claim 'it': .*allowed: alike, higher, lower"):
+        report.claim("it", PAIRS.assign(verdict="higher"), expected)
+
+
+def test_names_that_are_no_column_are_refused_with_the_nearest(trials, about):
+    with pytest.raises(ValueError, match="factor 'conns'.*runs/README.md"):
+        Report(trials, **about | {"factors": ["model", "conns"]})
+    with pytest.raises(ValueError, match="'response_p99'; did you mean 'response_p99_"):
+        intervals(trials, "response_p99", FACTORS)
+
+
 def test_a_claim_that_nothing_was_measured_for_is_open(report):
     none = PAIRS.assign(verdict="higher").iloc[:0]
     assert report.claim("it", none, "higher").holds is None

@@ -223,6 +223,12 @@ def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
     return frame[chosen]
 
 
+def no_column(what: str, name: str, frame: pd.DataFrame) -> str:
+    """Return the text of an error about a name that is no column of a frame."""
+    hint = suggestion(name, map(str, frame))
+    return f"unknown {what} {name!r}; {hint}runs/README.md lists the columns of trials"
+
+
 def usable(frame: pd.DataFrame, *needs: str) -> pd.DataFrame:
     """Return the trials that may enter an interval.
 
