@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from conftest import ROOT
@@ -15,6 +16,7 @@ from connlab import schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
 from connlab.drive import grid, programs, servers, turns
+from connlab.study import style
 from tests.test_external import line
 
 ENTRY = """
@@ -36,6 +38,9 @@ command = "{build}/mine --port {port}"
         (ENTRY.replace('label = "mine"', ""), ["mine: label "]),
         (ENTRY.replace("{port}", "8080"), ["mine: command ", "{port}"]),
         (ENTRY.replace("{build}", "{biuld}"), ["mine: ", "'biuld'", "'build'"]),
+        (ENTRY + 'version = "{need1} -v"', ["version: ", "'need1'"]),
+        (ENTRY + 'build = ["cc -o {port}"]', ["build: ", "'port'"]),
+        (ENTRY.replace("readiness", "readyness"), ["family: 'readyness'"]),
         (ENTRY + 'workloads = ["ftp"]', ["mine: workloads.0: 'ftp'"]),
         (ENTRY + 'needs = [{any_of = ["x"], instal = "y"}]', ["'instal'", "'install'"]),
         (ENTRY.replace("command = ", "labl = "), ["mine: ", "'labl'"]),
@@ -59,6 +64,22 @@ def test_all_that_is_wrong_is_said_at_once():
     lines = str(error.value).splitlines()
     assert any("mine" in line for line in lines)
     assert any("other" in line for line in lines)
+
+
+def test_families_are_those_that_figures_have_a_colour_for():
+    assert set(get_args(servers.Family)) == {*style.FAMILIES, servers.FAMILY}
+
+
+@pytest.mark.parametrize(("status", "version"), [(0, "no 12"), (1, "")])
+def test_what_a_version_command_says_as_it_fails_is_no_version(status, version):
+    table = ENTRY + f"version = 'sh -c \"echo no 12; exit {status}\"'"
+    assert servers.version_of(servers.parse(table)["mine"]) == version
+
+
+@pytest.mark.parametrize("name", servers.entries())
+def test_the_nearest_of_a_server_is_a_model(name, build_dir):
+    known = {model.name for model in programs.models()}
+    assert servers.entries()[name].nearest in known
 
 
 def test_what_is_not_there_is_told_with_how_to_get_it():

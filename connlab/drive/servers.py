@@ -28,7 +28,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +44,9 @@ LESSON = "lessons/"
 #: family of a command line of which nothing else is known
 FAMILY = "external"
 _PLACES = re.compile(r"\{(\w+)\}")
-_KNOWN_PLACES = ("port", "workers", "root", "folder", "build", "project")
+#: places that differ from trial to trial
+_OF_A_TRIAL = ("port", "workers", "root")
+_KNOWN_PLACES = (*_OF_A_TRIAL, "folder", "build", "project")
 #: keys of an entry that cannot stand beside `at`
 _STARTING = ("command", "build", "product", "version", "needs", "contract")
 #: factors by which our servers differ, of which others hear of ``{workers}`` at most
@@ -54,6 +56,13 @@ _VERSION_TIMEOUT_S = 20
 
 class ServersError(ValueError):
     """`servers.toml` says something that cannot be; a line for each such place."""
+
+
+Family = Literal[
+    *("blocking", "processes", "threads", "readiness", "completion", "coroutine"),
+    FAMILY,
+]
+"""Families of ``server --list``, by which figures are coloured."""
 
 
 class Need(BaseModel):
@@ -93,7 +102,7 @@ class Entry(BaseModel):
 
     name: str
     label: str
-    family: str
+    family: Family
     language: str
     command: str = ""
     at: str = ""
@@ -421,7 +430,10 @@ def shown_command(factors: Mapping[str, Any]) -> str:
 
 
 def version_of(entry: Entry) -> str:
-    """Return the first line that an entry's version command prints; "" for none."""
+    """Return the first line that an entry's version command prints.
+
+    "" for none, and where the command fails: what it prints then is no version.
+    """
     if not entry.version or entry.lacks:
         return ""
     return _first_line(tuple(entry.words(entry.version)))
@@ -451,11 +463,24 @@ def _at_or_command_errors(entry: Entry) -> list[str]:
         return errors
     if not entry.command:
         return ["command is missing, and at as well"]
-    places = _PLACES.findall(entry.command)
-    allowed = (*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs))))
-    unknown = [place for place in places if place not in allowed]
-    errors = [f"command: {programs.unknown('place', p, allowed)}" for p in unknown]
-    return errors if "port" in places else [*errors, f"command has no {PORT}"]
+    allowed = [*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs)))]
+    errors = list(_place_errors("command", entry.command, allowed))
+    if PORT not in entry.command:
+        errors.append(f"command has no {PORT}")
+    fixed = [place for place in allowed if place not in _OF_A_TRIAL]
+    for key, texts in (
+        ("build", entry.build),
+        ("product", (entry.product,)),
+        ("version", (entry.version,)),
+    ):
+        errors += [e for text in texts for e in _place_errors(key, text, fixed)]
+    return errors
+
+
+def _place_errors(key: str, text: str, allowed: Sequence[str]) -> Iterator[str]:
+    for place in _PLACES.findall(text):
+        if place not in allowed:
+            yield f"{key}: {programs.unknown('place', place, allowed)}"
 
 
 # ---- what is there ----------------------------------------------------------------
@@ -493,7 +518,8 @@ def _first_line(words: tuple[str, ...]) -> str:
         done = programs.finished(words, timeout_s=_VERSION_TIMEOUT_S)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return next(iter((done.stdout + done.stderr).strip().splitlines()), "")
+    said = "" if done.returncode else (done.stdout + done.stderr).strip()
+    return next(iter(said.splitlines()), "")
 
 
 def _command(
