@@ -150,6 +150,16 @@ def test_advice_is_no_problem(section):
     assert lint(paper) == []
 
 
+@pytest.mark.parametrize("ledger", ["claims.yml", "rereadings.yml"])
+def test_a_claim_of_no_reference_or_figure_of_the_paper_is_found(section, ledger):
+    paper = section.parents[1]
+    entry = "{id: K1, source: jonse, figure: fig-throughputt}"
+    made.append(paper / ledger, f"\n- {entry}\n")
+    source, figure = lint(paper)
+    assert re.match(rf"{ledger}: K1: source 'jonse'.*did you mean 'jones", source)
+    assert re.match(rf"{ledger}: K1: .*mean 'fig-throughput'", figure)
+
+
 def test_without_proselint_there_is_no_advice(monkeypatch):
     monkeypatch.setattr(linting.importlib.util, "find_spec", lambda _: None)
     assert linting.advice(made.ROOT / "paper") == []

@@ -24,7 +24,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import yaml
+
 from connlab import schema
+from connlab.parameters import suggestion
 from connlab.publish import project, published, sources
 
 _DIGITS = r"(?<![\w.,/-])\d[\d\u202f\u00a0., ]*"
@@ -53,6 +56,7 @@ _CLAIM = re.compile(
 """A sentence that a run may contradict; numbers stand in it as spans."""
 _SOURCE = re.compile(r'table="([^"]*)"')
 _FULL = re.compile(r'full="([^"]*)"')
+_LABEL = re.compile(r"\{#((?:fig|tbl)-[\w-]+)")
 _DECIMALS = re.compile(r"\d+(?:\.(\d+))?")
 _BLANKED = (
     re.compile(r"\A---\n.*?\n---\n", re.DOTALL),
@@ -73,11 +77,32 @@ _TYPESETTERS = "typography.symbols"
 
 
 def lint(paper: str | Path = "paper") -> list[str]:
-    """List typed measurements in the paper's sources, and what Quarto fails on."""
+    """List typed measurements in the paper's sources, and what Quarto fails on.
+
+    Also claims of the ledger whose report or figure the paper does not have.
+    """
     folder = schema.project_root() / paper
     numbers_of = cache(lambda name: published.numbers(folder, name))
     problems = _in_sources(folder, lambda text: lint_text(text, numbers_of))
-    return problems + project.lint(folder)
+    return [*problems, *_in_ledgers(folder), *project.lint(folder)]
+
+
+def _in_ledgers(folder: Path) -> Iterator[str]:
+    """Yield the claims whose report is no reference, or whose figure no section has."""
+    known = sources.bibliography(folder)
+    texts = (path.read_text("utf-8") for path in sources.hand_written(folder))
+    shown = {label for text in texts for label in _LABEL.findall(text)}
+    for path in (folder / "claims.yml", folder / "rereadings.yml"):
+        entries = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else []
+        for entry in entries:
+            source, figure = entry.get("source", ""), entry.get("figure", "")
+            where = f"{path.name}: {entry.get('id')}"
+            if source not in known:
+                lacking = f"source {source!r} is not in {sources.REFERENCES}"
+                yield f"{where}: {lacking}; {suggestion(source, known)}"
+            if figure and figure not in shown:
+                lacking = f"no section has the figure {figure!r}"
+                yield f"{where}: {lacking}; {suggestion(figure, shown)}"
 
 
 def advice(paper: str | Path = "paper") -> list[str]:
