@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import study_made as made
 import yaml
+from conftest import ROOT, shown
 
 from connlab import claims
 from connlab.claims import Finding, finding, forest
@@ -145,6 +146,15 @@ def test_passing_the_level_before_is_no_evidence_of_stopping_there():
 
 def test_stability_is_judged_of_the_pool_whose_rate_is():
     assert LEDGER["M6"].rule["arm"] == LEDGER["M5"].rule["arm"]
+
+
+def test_contributing_shows_a_claim_as_it_is():
+    assert f"{shown('yaml', 'id: L4')}\n" in (ROOT / "paper/claims.yml").read_text()
+
+
+def test_the_head_of_the_ledger_names_every_field():
+    head = (ROOT / "paper" / "claims.yml").read_text().partition("\n- id")[0]
+    assert set(claims.Claim.model_fields) <= set(re.findall(r"\w+", head))
 
 
 # ---- claims of several studies ---------------------------------------------------
