@@ -631,6 +631,8 @@ def _print_rendered(rendered: Rendered) -> None:
         click.echo(f"stale: {stale}", err=True)
     if rendered.missing:
         click.echo(f"not measured here: {len(rendered.missing)}; the paper says why")
+    for unknown in rendered.unknown:
+        click.echo(f"in no run, misspelt perhaps: {unknown}", err=True)
     if rendered.unused:
         click.echo(f"measured, and not in the paper: {', '.join(rendered.unused)}")
     if rendered.instead:

@@ -359,7 +359,9 @@ def staged(monkeypatch, tmp_path) -> list[str]:
     """Replace the phases of a paper by notes of what was called, in order."""
     calls: list[str] = []
     pages = {"html": ROOT / "index.html", "pdf": ROOT / "paper.pdf", "supplement": None}
-    nothing = dict.fromkeys(["missing", "stale", "unused", "instead", "problems"], ())
+    nothing = dict.fromkeys(
+        ["missing", "stale", "unused", "unknown", "instead", "problems"], ()
+    )
     rendered = SimpleNamespace(renderer="none", seconds=0.0, **pages, **nothing)
 
     def run(nb: str, **_: object) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import publish_made as made
 import pytest
@@ -130,6 +131,18 @@ def prepared(root, folder):
     run, paper = load(root), made.copy_paper(folder)
     done = prepare.prepare(run, reference.others(run), paper, renderer="none")
     return done.missing, paper / prepare.GENERATED
+
+
+def test_what_no_run_has_is_told_with_the_nearest(runs):
+    run = load(runs)
+    others, right = reference.others(run), next(iter(run.numbers))
+    wrong, away = right.replace("model=", "modle="), right.replace(made.STUDY, "away")
+    assert wrong != right != away
+    wanted = SimpleNamespace(numbers=[right, wrong, away], claims=[])
+    assert prepare._unknown(run, others, wanted) == [
+        f"{wrong}; did you mean {right!r}?"
+    ]
+    assert prepare._unknown(run, {}, wanted) == []
 
 
 @pytest.fixture

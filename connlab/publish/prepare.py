@@ -24,6 +24,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from connlab.parameters import suggestion
 from connlab.publish import (
     figure_pages,
     fragments,
@@ -49,12 +50,17 @@ VARIABLES = "_variables.yml"
 
 @dataclass(frozen=True)
 class Prepared:
-    """The variables; and a line for each stub, stale study and what nobody shows."""
+    """The variables; and a line for each stub, stale study and what nobody shows.
+
+    `unknown` are numbers and claims that no run has, the references among them, of
+    studies that this run has: perhaps they are misspelt.
+    """
 
     variables: dict[str, Any]
     missing: list[str]
     stale: list[str]
     unused: list[str]
+    unknown: list[str]
 
 
 def prepare(
@@ -92,7 +98,8 @@ def prepare(
     fragments.write(paper / VARIABLES, _yaml(variables))
     write_head(run, paper, variables)
     stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
-    return Prepared(variables, missing, stale, _unused(run, wanted))
+    unknown = _unknown(run, others, wanted)
+    return Prepared(variables, missing, stale, _unused(run, wanted), unknown)
 
 
 def key(name: str) -> str:
@@ -292,6 +299,23 @@ def _claims(run: Run) -> dict[str, str]:
         for study, results in run.evaluated
         for name, claimed in results.claims.items()
     }
+
+
+def _unknown(run: Run, others: Mapping[str, Run], wanted: sources.Wanted) -> list[str]:
+    """Return what sections ask of the studies of a run and no run has.
+
+    Without a reference nobody knows what a longer run would have: then there is none.
+    """
+    runs = [run, *others.values()] if others else []
+    numbers_ = [name for each in runs for name in each.numbers]
+    claims = [name for each in runs for name in _claims(each)]
+    evaluated = {study.name for study, _ in run.evaluated}
+    return [
+        f"{name}; {suggestion(name, known)}".rstrip("; ")
+        for asked, known in ((wanted.numbers, numbers_), (wanted.claims, claims))
+        for name in asked
+        if known and name not in known and name.partition("/")[0] in evaluated
+    ]
 
 
 def _unused(run: Run, wanted: sources.Wanted) -> list[str]:

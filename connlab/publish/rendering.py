@@ -24,6 +24,8 @@ class Rendered:
     missing: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Numbers and claims that no run has, with the nearest that one has."""
     instead: str = ""
     """Why the renderer that was asked for did not set it; empty when it did."""
     problems: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ def render(
             missing=tuple(prepared.missing),
             stale=tuple(prepared.stale),
             unused=tuple(prepared.unused),
+            unknown=tuple(prepared.unknown),
             instead=chosen.instead,
             problems=tuple(problems),
         )
