@@ -138,7 +138,8 @@ def test_what_no_run_has_is_told_with_the_nearest(runs):
     others, right = reference.others(run), next(iter(run.numbers))
     wrong, away = right.replace("model=", "modle="), right.replace(made.STUDY, "away")
     assert wrong != right != away
-    wanted = SimpleNamespace(numbers=[right, wrong, away], claims=[])
+    rare = f"{made.STUDY}/label"  # its notebook has the word
+    wanted = SimpleNamespace(numbers=[right, wrong, away, rare], claims=[])
     assert prepare._unknown(run, others, wanted) == [
         f"{wrong}; did you mean {right!r}?"
     ]

@@ -24,6 +24,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from connlab import notebook
 from connlab.parameters import suggestion
 from connlab.publish import (
     figure_pages,
@@ -304,18 +305,25 @@ def _claims(run: Run) -> dict[str, str]:
 def _unknown(run: Run, others: Mapping[str, Run], wanted: sources.Wanted) -> list[str]:
     """Return what sections ask of the studies of a run and no run has.
 
+    But none whose name stands in the notebook and in no run: few machines have it.
     Without a reference nobody knows what a longer run would have: then there is none.
     """
     runs = [run, *others.values()] if others else []
     numbers_ = [name for each in runs for name in each.numbers]
     claims = [name for each in runs for name in _claims(each)]
+    text_of = {
+        notebook.study_of(path): path.read_text("utf-8") for path in notebook.every()
+    }
     evaluated = {study.name for study, _ in run.evaluated}
-    return [
-        f"{name}; {suggestion(name, known)}".rstrip("; ")
-        for asked, known in ((wanted.numbers, numbers_), (wanted.claims, claims))
-        for name in asked
-        if known and name not in known and name.partition("/")[0] in evaluated
-    ]
+    unknown = []
+    for asked, known in ((wanted.numbers, numbers_), (wanted.claims, claims)):
+        begun = {name.partition(" ")[0] for name in known}
+        for name in asked if known else ():
+            study, _, metric = (first := name.partition(" ")[0]).partition("/")
+            rare = first not in begun and metric in text_of.get(study, "")
+            if name not in known and study in evaluated and not rare:
+                unknown.append(f"{name}; {suggestion(name, known)}".rstrip("; "))
+    return unknown
 
 
 def _unused(run: Run, wanted: sources.Wanted) -> list[str]:
