@@ -4,6 +4,7 @@ import functools
 import json
 import re
 import shutil
+import tempfile
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -412,8 +413,12 @@ def test_a_leak_is_what_is_lost_or_grows_with_clients(
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 @pytest.mark.parametrize(("completed", "reports"), [(100, 1), (39, 0), (None, 0)])
 def test_valgrind_tells_nothing_of_clients_that_were_not_served_whole(
-    monkeypatch, server_program, completed, reports
+    monkeypatch, tmp_path, server_program, completed, reports
 ):
+    """In any folder for temporary files: one with a space ended valgrind at once."""
+    (tmp_path / "a folder").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a folder"))
+
     def ask(_serving):
         report = {"requests": {"completed": completed}} if completed else None
         return report, "", []

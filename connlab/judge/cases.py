@@ -7,6 +7,7 @@ own statistics cannot be asked here, as nobody knows where it keeps them.
 import contextlib
 import csv
 import itertools
+import shlex
 import socket
 import tempfile
 import time
@@ -209,7 +210,7 @@ def _lost(server: str, valgrind: str, *, visited: bool) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as folder:
         words = [valgrind, "--leak-check=full", f"--log-file={folder}/%p"]
         try:
-            with running(f"{' '.join(words)} {server}") as serving:
+            with running(f"{shlex.join(words)} {server}") as serving:
                 if visited:
                     report, _, _ = _ask_client(serving)
                     whole = report is not None and cases.is_whole(report)
