@@ -288,7 +288,8 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
     else:
         for verdict in result.verdicts:
             click.echo(f"{verdict.label}: {page.correct(verdict)}")
-            for line in (*verdict.wrong, *hints.first(verdict, result)):
+            untried = (f"not tried: {text}" for text in verdict.untried)
+            for line in (*verdict.wrong, *untried, *hints.first(verdict, result)):
                 click.echo(f"  {line}")
         pages = ", ".join(map(_from_here, paths.values()))
         click.echo(f"{result.seconds:.0f} s; {pages}")

@@ -1,5 +1,6 @@
 """connlab.judge: what it says of servers that misbehave on purpose, and of others."""
 
+import errno
 import functools
 import json
 import re
@@ -165,6 +166,65 @@ def test_who_sends_to_a_client_that_has_gone_dies_of_sigpipe():
         server.wait_for_its_end()
     assert not heard.ok
     assert "SIGPIPE" in server.died()
+
+
+def test_what_a_client_lacks_is_not_the_servers_fault(monkeypatch, tmp_path, capsys):
+    """With ports for a hundred clients `lessons/epoll` was not correct."""
+
+    def talk(_connect):
+        raise OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+
+    clients = conversations.Conversation("in a row", "500 clients", talk)
+    (every_byte,) = (c for c in conversations.REQUIRED if c.name == "every byte")
+    with running.running("lessons/epoll") as server:
+        heard = conversations.hold([clients, every_byte], server.address)
+    assert [each.ok for each in heard] == [None, True]
+    verdict = Verdict("x", "x", heard=heard)
+    judging._conclude(verdict)
+    judgement = Judgement([verdict])
+    monkeypatch.setattr(judging, "judge", lambda *_, **__: judgement)
+    assert command.main(["judge", "x", "--out", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "x: correct, as far as it could be tried\n  not tried: 500 c"
+    )
+    html = (tmp_path / page.HTML).read_text("utf-8")
+    assert "It is a correct echo server, as far as it could be tried." in html
+    assert "1 of 2 went well" in html
+    assert "Not known: 500 clients: no port is free for a client" in html
+
+
+def test_without_a_client_there_is_no_verdict(monkeypatch):
+    """Nothing was wrong with a server that nobody could talk to: it was correct."""
+    heard = [Heard("every byte", "all", untried="no port is free")]
+    converse = Mock(side_effect=lambda verdict, _line: verdict.heard.extend(heard))
+    monkeypatch.setattr(judging, "_converse", converse)
+    with pytest.raises(RuntimeError, match="judge: all: no port is free"):
+        judge(["lessons/epoll"], quick=True, say=print)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "ports", "untried"),
+    [
+        (20_000, 28_232, {}),
+        (1024, 28_232, {1000: "1000 clients at once: one process may have 1024 d"}),
+        (20_000, 101, {n: f"{n} clients at once: net.ipv4.ip_lo" for n in (100, 1000)}),
+        (256, 28_232, {n: f"{n} clients at once: one pr" for n in (1, 10, 100, 1000)}),
+    ],
+)
+def test_a_crowd_that_does_not_fit_into_the_machine_is_told(
+    descriptors, ports, untried
+):
+    """A page said of a server that none was tried on: it carried 0 clients."""
+    levels = (1, 10, 100, 1000)
+    found = crowds._untried(levels, descriptors=descriptors, ports=ports)
+    assert found.keys() == untried.keys()
+    assert all(found[n].startswith(untried[n]) for n in found)
+    crowd = crowds._concluded([], None, None, "10 clients at once: x")
+    verdict = Verdict("x", "x", heard=[Heard("a", "a")], crowds=crowd)
+    text = page.markdown(Judgement([verdict]))
+    assert "Not tried: 10 clients at once: x." in text
+    assert "It carried" not in text
 
 
 @pytest.mark.timed

@@ -7,6 +7,7 @@ one client at a time, and `ISOLATING` for one in which a client that is slow hol
 nobody: a server without these is correct, and its reader is told what it lacks.
 """
 
+import errno
 import random
 import socket
 import time
@@ -39,21 +40,33 @@ HURRIED_S = 1.0
 HURRY_AFTER = 2
 #: seconds after which messages that were answered right have shown enough
 ENOUGH_S = 5.0
+#: what a client meets that lacks something itself, with what bounds that
+OURS = {
+    errno.EADDRNOTAVAIL: "no port is free for a client (net.ipv4.ip_local_port_range)",
+    errno.EMFILE: "this process may open no more descriptors (ulimit -n)",
+    errno.ENFILE: "the system may open no more descriptors (fs.file-max)",
+    errno.ENOBUFS: "the kernel has no memory for a socket",
+    errno.ENOMEM: "the kernel has no memory for a socket",
+}
 
 
 @dataclass(frozen=True)
 class Heard:
-    """How one conversation went; `failure` says what was sent and what came."""
+    """How one conversation went; `failure` says what was sent and what came.
+
+    `untried` says what this machine lacks for it, which tells nothing of the server.
+    """
 
     name: str
     about: str
     failure: str | None = None
     late: bool = False
     seconds: float = 0.0
+    untried: str | None = None
 
     @property
-    def ok(self) -> bool:
-        return self.failure is None
+    def ok(self) -> bool | None:
+        return None if self.untried else self.failure is None
 
 
 @dataclass(frozen=True)
@@ -94,7 +107,7 @@ def hold(conversations: Iterable[Conversation], address: Address) -> list[Heard]
 
 def _try(conversation: Conversation, address: Address, patience_s: float) -> Heard:
     began = time.monotonic()
-    failure, late, about = None, False, conversation.about
+    failure, late, untried, about = None, False, None, conversation.about
     try:
         said = conversation.talk(lambda: socket.create_connection(address, patience_s))
         about += f" ({said})" if said else ""
@@ -103,8 +116,10 @@ def _try(conversation: Conversation, address: Address, patience_s: float) -> Hea
     except (Mismatch, OSError) as error:
         failure = str(error) or type(error).__name__
         late = isinstance(error, Silence)
+        if untried := OURS.get(getattr(error, "errno", None)):
+            failure = None
     seconds = time.monotonic() - began
-    return Heard(conversation.name, about, failure, late, seconds)
+    return Heard(conversation.name, about, failure, late, seconds, untried)
 
 
 def _listens(address: Address) -> bool:
@@ -112,7 +127,9 @@ def _listens(address: Address) -> bool:
         time.sleep(pause_s)
         try:
             socket.create_connection(address, PATIENCE_S).close()
-        except OSError:
+        except OSError as error:
+            if error.errno in OURS:
+                return True
             continue
         return True
     return False

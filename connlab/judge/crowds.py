@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from connlab.drive import checkup, machine
 from connlab.drive.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
@@ -20,8 +21,8 @@ LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
 FEW = {1, 100, 1000, 10_000}
 #: a server with a process for each client is not driven beyond this
 PROCESSES_MOST = 2000
-#: what this process has open beside a crowd
-_OWN_DESCRIPTORS = 256
+#: what this process has open beside a crowd, and ports of clients that left last
+_OWN_DESCRIPTORS, _OWN_PORTS = 256, 16
 #: a crowd is left alone once nobody was answered for so long
 _NO_PROGRESS_S = 2.0
 _CROWD_S = 20.0
@@ -56,7 +57,8 @@ class Crowds:
     """All levels that were tried, and what they say of the server.
 
     `limit` names what kept it from more, None where it carried all that was tried;
-    memory, threads and processes are those of an idle connection.
+    `untried` the crowds that this machine has no room for, and why. Memory, threads and
+    processes are those of an idle connection.
     """
 
     levels: tuple[Level, ...]
@@ -68,6 +70,7 @@ class Crowds:
     processes_each: float | None
     idle_pss_bytes: int | None
     descriptors_limit: int | None
+    untried: str | None = None
 
 
 def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
@@ -76,7 +79,9 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
     baseline = limit = None
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    for clients in (n for n in levels if n <= hard - _OWN_DESCRIPTORS):
+    ports = checkup.port_count(machine.sysctl("net.ipv4.ip_local_port_range"))
+    untried = _untried(levels, descriptors=hard, ports=ports)
+    for clients in (n for n in levels if n not in untried):
         try:
             with running(server) as serving:
                 baseline, limit = _baseline(serving), _descriptors_limit(serving)
@@ -90,7 +95,18 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
         tried.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
-    return _concluded(tried, baseline, limit)
+    return _concluded(tried, baseline, limit, next(iter(untried.values()), None))
+
+
+def _untried(levels: Sequence[int], *, descriptors: int, ports: int) -> dict[int, str]:
+    """Return why crowds do not fit into this machine, by their number of clients."""
+    room = {
+        f"one process may have {descriptors} descriptors (ulimit -n)": descriptors
+        - _OWN_DESCRIPTORS,
+        f"net.ipv4.ip_local_port_range gives clients {ports} ports": ports - _OWN_PORTS,
+    }
+    bound = min(room, key=room.get)
+    return {n: f"{n} clients at once: {bound}" for n in levels if n > room[bound]}
 
 
 def _baseline(serving: Running) -> Level:
@@ -180,7 +196,10 @@ def _descriptors_limit(serving: Running) -> int | None:
 
 
 def _concluded(
-    levels: Sequence[Level], baseline: Level | None, limit: int | None
+    levels: Sequence[Level],
+    baseline: Level | None,
+    limit: int | None,
+    untried: str | None = None,
 ) -> Crowds:
     carried = [level for level in levels if level.carried]
     broke = next((level for level in levels if not level.carried), None)
@@ -202,6 +221,7 @@ def _concluded(
         processes_each=per_client("processes"),
         idle_pss_bytes=baseline.pss_bytes if baseline else None,
         descriptors_limit=limit,
+        untried=None if broke else untried,
     )
 
 

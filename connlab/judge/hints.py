@@ -46,7 +46,9 @@ def _faults(verdict: Verdict) -> list[str]:
             f"It ends with its first clients: {died[0]}. Serve all of them in a loop, "
             "and end for none."
         ]
-    if not any(heard.ok or _ANSWERED.search(heard.failure) for heard in verdict.heard):
+    failures = [heard.failure for heard in verdict.failed()]
+    all_failed = len(failures) == len(verdict.heard)
+    if all_failed and not any(map(_ANSWERED.search, failures)):
         return [
             "It listens and answers nobody: does accept() lead to recv() and send()?"
         ]

@@ -86,8 +86,13 @@ class Verdict:
         """Whether it meets fewer crowds, and models at one number of connections."""
         return self.restart_s > _SLOW_S
 
+    @property
+    def untried(self) -> list[str]:
+        """What could not be tried of it, each with what this machine lacks."""
+        return [f"{h.about}: {h.untried}" for h in self.heard if h.untried]
+
     def failed(self) -> list[Heard]:
-        return [heard for heard in self.heard if not heard.ok]
+        return [heard for heard in self.heard if heard.ok is False]
 
     def as_json(self) -> dict[str, Any]:
         values = asdict(self) | {"right": self.right}
@@ -134,7 +139,8 @@ def judge(
     being tried is told to `say`.
 
     Raises ValueError for a name that nobody has, a server that cannot run here or
-    serves no echo, or a command line without ``{port}``.
+    serves no echo, or a command line without ``{port}``; RuntimeError where this
+    machine lacks what the least of a client takes.
     """
     began = time.monotonic()
     binaries = programs.built()
@@ -186,6 +192,8 @@ def _judged(
         _converse(verdict, line)
         succeeded = {heard.name for heard in verdict.heard if heard.ok}
         if not succeeded & {"every byte", "one connection"}:
+            if not verdict.wrong:
+                raise RuntimeError(f"judge: {verdict.untried[0]}")
             return verdict  # it echoes nothing
         say(f"{verdict.label}: the cases of Tran and Rees")
         verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
@@ -275,7 +283,7 @@ def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | No
     with running(line) as serving:
         verdict.start_s = verdict.start_s or serving.ready.get("start_s")
         verdict.heard += conversations.hold(todo, serving.address)
-        if not verdict.heard[-1].ok:
+        if verdict.heard[-1].ok is False:
             serving.wait_for_its_end()
     ended = serving.ended
     verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]

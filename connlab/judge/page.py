@@ -84,7 +84,7 @@ def _class_table(judgement: Judgement) -> str:
         (
             f"`{verdict.label}`",
             correct(verdict),
-            f"{sum(heard.ok for heard in verdict.heard)} of {len(verdict.heard)}",
+            f"{[h.ok for h in verdict.heard].count(True)} of {len(verdict.heard)}",
             str(verdict.crowds.carried) if verdict.crowds else "—",
             _cpu_ratio(verdict.server, judgement),
             _plain(hints.first(verdict, judgement)[0]),
@@ -97,7 +97,9 @@ def _class_table(judgement: Judgement) -> str:
 
 def correct(verdict: Verdict) -> str:
     """Say whether a server is correct, as the page and the command print it."""
-    return "correct" if verdict.right else "not correct"
+    if not verdict.right:
+        return "not correct"
+    return "correct, as far as it could be tried" if verdict.untried else "correct"
 
 
 def _cpu_ratio(name: str, judgement: Judgement) -> str:
@@ -108,7 +110,10 @@ def _cpu_ratio(name: str, judgement: Judgement) -> str:
 
 
 def _tried(verdict: Verdict) -> dict[str, Any]:
-    outcomes = [(item.about, item.ok, _plain(item.failure)) for item in verdict.heard]
+    outcomes = [
+        (item.about, item.ok, _plain(item.untried or item.failure))
+        for item in verdict.heard
+    ]
     for item in verdict.answers:
         source = " (a case of Tran and Rees)" if item.their_cases else ""
         about = f"{item.question}{source}"
