@@ -361,6 +361,24 @@ def test_epoll_ends_at_its_descriptors_where_that_was_predicted(
     assert results["claims"]["epoll-at-descriptors"]["holds"] is holds
 
 
+@pytest.mark.parametrize(
+    ("symptom", "holds"),
+    [
+        ("beyond FD_SETSIZE", True),
+        ("no more threads", False),
+        (
+            "no descriptors left",
+            None,
+        ),  # with `ulimit -n 1024` the paper contradicted it
+        ("", None),
+    ],
+)
+def test_select_is_not_tested_where_descriptors_end_before_it(cells, symptom, holds):
+    found = pd.DataFrame({"model": ["epoll", "select"], "server": ["", symptom]})
+    _, results = cells("02-breaking-points", "cell-16", found=found)
+    assert results["claims"]["select-at-fd-setsize"]["holds"] is holds
+
+
 def test_a_cell_that_foretells_itself_does_not_count(cells):
     """With one connection a server is the echo server whose cost was measured."""
     told = pd.DataFrame({"connections": [1, 50], "value": 1.0, "lo": 0.99, "hi": 1.01})
