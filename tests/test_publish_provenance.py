@@ -82,6 +82,18 @@ def test_the_sources_are_those_of_a_commit_or_of_no_repository(tmp_path, git, sa
 
 
 @pytest.mark.parametrize(
+    ("cores", "said"), [(1, "share the only core"), (2, "run on disjoint cores")]
+)
+def test_on_one_core_the_paper_does_not_say_that_cores_are_disjoint(
+    tmp_path, cores, said
+):
+    made.write_run(tmp_path)
+    made.edit(tmp_path / made.RUN / "manifest.json", machine={"cores": cores})
+    run = results.load_run(made.RUN, root=tmp_path)
+    assert provenance.run_variables(run, {})["placement"].startswith(said)
+
+
+@pytest.mark.parametrize(
     ("counts", "text"),
     [
         ({}, ""),

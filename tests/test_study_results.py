@@ -141,6 +141,7 @@ def test_the_machine_in_a_phrase():
     facts = {"cpu": "Zed 80", "cores": 2, "kernel": "6.1", "memory_bytes": 4 * 2**30}
     phrase = "Zed 80, 2 cores, 4 GiB, Linux 6.1"
     assert results.machine_of({"machine": facts}) == phrase
+    assert "Zed 80, 1 core, 4" in results.machine_of({"machine": facts | {"cores": 1}})
     assert results.machine_of({}) == ""
 
 

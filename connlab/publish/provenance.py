@@ -61,6 +61,11 @@ def _days(run: Run) -> list[str]:
     return days or [str(run.manifest.get("made_at", ""))[:10]]
 
 
+#: what server and client do, before "caches, memory and the network stack"
+_APART = "run on disjoint cores but share"
+_SHARED = "share the only core, so that each slows the other, and with it"
+
+
 def run_variables(run: Run, others: Mapping[str, Run]) -> dict[str, Any]:
     """Return what the sources say of a run; `others` are its references by label."""
     counts = [results.trials for _, results in run.evaluated]
@@ -70,6 +75,7 @@ def run_variables(run: Run, others: Mapping[str, Run]) -> dict[str, Any]:
         "date": date(run),
         "machine": machine(run),
         "others": f"; @sec-findings sets them beside those of {runs}" if others else "",
+        "placement": _SHARED if look_up(run.manifest, "machine.cores") == 1 else _APART,
         "trials": {
             name: str(sum(count.get(name, 0) for count in counts))
             for name in ("total", "used", "failed", "excluded")

@@ -18,7 +18,7 @@ import pandas as pd
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from connlab.schema import put
-from connlab.study.formatting import printed_in
+from connlab.study.formatting import counted, printed_in
 from connlab.study.frames import cells, passed, select
 
 SCHEMA = 1
@@ -196,7 +196,7 @@ def machine_of(manifest: Mapping[str, Any]) -> str:
     facts = manifest.get("machine") or {}
     phrases = {
         "cpu": "{}".format,
-        "cores": "{} cores".format,
+        "cores": lambda count: counted(count, "core"),
         "memory_bytes": lambda size: f"{size / 2**30:.0f} GiB",
         "kernel": "Linux {}".format,
     }
