@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -104,9 +105,15 @@ def test_a_crowd_of_which_nobody_can_talk_is_left_out(crowds, talking, count):
     assert len(grids("06-idle", "cell-04", **names)) == count
 
 
-def test_no_crowd_draws_no_figure(report):
+@pytest.mark.parametrize("crowds", [[], [1000]])
+def test_no_crowd_draws_no_figure(report, crowds):
+    """Nor one that no server carried, as under `ulimit -n 256`: the study ended there."""
     types = {"cost_us": float, "connections": int, "active": int}
-    shares = nobody("family", model="string", **types).assign(spent=1.0)
+    shares = nobody("family", model="string", **types)
+    lost = {"model": "poll", "family": "readiness", "active": 1, "ok": False}
+    rows = [lost | {"connections": crowd, "cost_us": math.nan} for crowd in crowds]
+    shares = pd.concat([shares, pd.DataFrame(rows, columns=[*shares])])
+    shares = shares.assign(spent=math.nan if crowds else 1.0)
     names = {"shares": shares, "spent": "spent", "report": report, "baseline": "poll"}
     rules.execute("06-idle", "cell-62", "cell-66", curves={}, **names)
     assert not written(report)["figures"]
