@@ -107,7 +107,7 @@ def test_a_crowd_of_which_nobody_can_talk_is_left_out(crowds, talking, count):
 
 @pytest.mark.parametrize("crowds", [[], [1000]])
 def test_no_crowd_draws_no_figure(report, crowds):
-    """Nor one that no server carried, as under `ulimit -n 256`: the study ended there."""
+    """Nor one that no server carried: under `ulimit -n 256` the study ended there."""
     types = {"cost_us": float, "connections": int, "active": int}
     shares = nobody("family", model="string", **types)
     lost = {"model": "poll", "family": "readiness", "active": 1, "ok": False}
