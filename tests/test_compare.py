@@ -358,6 +358,21 @@ def test_a_quantile_that_is_unknown_in_one_set_is_not_measured(monkeypatch):
     assert "not measured" in printed(result)
 
 
+def test_who_turned_clients_away_is_not_compared_by_the_others():
+    """Under `ulimit -u 20` `thread` served 14 of 50 clients, and had a shorter p50."""
+    plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
+    one = outcome(plan, dict.fromkeys(names, 1e5), places=3)
+    asked = {"asked": 50, "established": 50, "surviving": 50}
+    for report in one.reports:
+        report["connections"] = asked
+    assert not measure._died(plan, names, one)
+    one.reports[1]["connections"] = asked | {"surviving": 14}
+    stats = {"event": "stats", "refused": {"descriptors": 0, "threads": 36}}
+    one.served[1].ended = Ended(0, False, (stats,), "", {})
+    told = "36 of 50 connections were lost: refused for lack of threads 36"
+    assert measure._died(plan, names, one) == {"poll": told}
+
+
 def test_a_slice_that_its_server_ended_says_nothing_of_others():
     """Its row has the CPU time of a wait that its seconds leave out."""
     row = dict.fromkeys(["steal_ns", "server_cpu_ns", "rest_cpu_ns"], 0)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from connlab.compare.plan import Plan, Server
-from connlab.drive import interleaving, turns, web_page
+from connlab.drive import interleaving, trials, turns, web_page
 from connlab.drive.host import LocalHost
 
 #: why a client gives a server up (``client --help``, ended_early), but for "hung"
@@ -98,7 +98,7 @@ def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
 
 
 def _failure(server: turns.Served, report: dict) -> str | None:
-    return server.failure or _wrong(report) or _left(report) or _lost(report)
+    return server.failure or _wrong(report) or _left(report) or _lost(report, server)
 
 
 def _wrong(report: dict) -> str | None:
@@ -122,16 +122,19 @@ def _left(report: dict) -> str | None:
     )
 
 
-def _lost(report: dict) -> str | None:
+def _lost(report: dict, server: turns.Served) -> str | None:
     """Return how many users had no connection in the end: it served fewer than others.
 
-    Users who reconnect try again; that requests failed is said at the end.
+    With what the client met, and what the server says that it lacked. Users who
+    reconnect try again; that requests failed is said at the end.
     """
     of_all = report["connections"]
     lost = of_all["asked"] - of_all["surviving"]
     if not lost or report.get("requests_per_connection"):
         return None
     counts = {**report["errors"], **report.get("limits", {})}
+    refused = (trials.last_line(server.ended, "stats") or {}).get("refused") or {}
+    counts |= {f"refused for lack of {name}": n for name, n in refused.items()}
     why = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     return f"{lost} of {of_all['asked']} connections were lost: {why}"
 
