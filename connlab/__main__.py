@@ -100,6 +100,20 @@ def _seconds(_context: Context, option: Parameter, text: str) -> float:
     return seconds(text, name=option.opts[0])
 
 
+def _keepable(_context: Context, option: Parameter, path: Path | None) -> Path:
+    """Refuse a folder that cannot be written, also where it has to be made first."""
+    from connlab.schema import run_folder
+
+    folder = path or run_folder("bench")
+    nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
+        raise ValueError(
+            f"{option.opts[0]}: {folder}; allowed: a folder that can be written, "
+            f"which {nearest} is not"
+        )
+    return folder
+
+
 def _over_hosts(context: Context, option: Parameter, path: Path | None) -> None:
     """Let sweeps measure over the hosts of a file until the command ends."""
     if path is None:
@@ -158,7 +172,8 @@ hosts_option = click.option(
 out_option = functools.partial(  # where nothing can be kept, nothing is measured
     click.option,
     "--out",
-    type=click.Path(path_type=Path, file_okay=False, writable=True),
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_keepable,
 )
 roster_argument = click.argument(
     "roster", type=click.Path(path_type=Path, exists=True), callback=_roster
@@ -215,12 +230,11 @@ def doctor() -> None:
 @part_option("--memory/--no-memory", help="Measure the memory of idle connections.")
 @part_option("--calls/--no-calls", help="Count system calls with strace.")
 @part_option("--clients/--no-clients", help="Measure our client beside wrk and ab.")
-def bench(models: tuple[str, ...], out: Path | None, **settings: Any) -> None:
+def bench(models: tuple[str, ...], **settings: Any) -> None:
     """Compare every model (or MODELS) and the client with what is expected of them."""
     from connlab.bench import command as benches
-    from connlab.schema import run_folder
 
-    benches.run(models, out=out or run_folder("bench"), **settings)
+    benches.run(models, **settings)
 
 
 @cli.command()

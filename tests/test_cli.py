@@ -14,9 +14,11 @@ from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab import drive, notebook, paper, profiles, publish
+from connlab.bench import command as benches
 from connlab.claims import Claim, Judged
 from connlab.claims.finding import Finding
 from connlab.drive import outdated, progress, servers
+from connlab.judge import judging
 
 SMALL = profiles.Profile("small", "two studies", {"01-a": {}, "02-b": {}})
 
@@ -122,6 +124,20 @@ def test_what_does_not_exist_ends_with_2_and_a_line(
 ):
     assert cli(*words) == 2
     assert re.search(message, one_line(capsys.readouterr().err))
+
+
+@pytest.mark.parametrize("words", [["judge", "epoll"], ["bench", "epoll"]])
+def test_where_nothing_can_be_kept_nothing_is_measured(
+    words, monkeypatch, client_program, tmp_path, capsys
+):
+    """On a read-only file system both measured for minutes, and then failed."""
+    measured = Mock(side_effect=AssertionError)
+    monkeypatch.setattr(judging, "judge", measured)
+    monkeypatch.setattr(benches, "run", measured)
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path)
+    assert cli(*words, "--out", str(tmp_path / "new" / "folder")) == 2
+    message = f"folder; allowed: a folder that can be written, which {tmp_path} is not"
+    assert message in one_line(capsys.readouterr().err)
 
 
 def test_notebook_without_a_word_lists_the_questions(capsys):
