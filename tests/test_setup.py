@@ -266,6 +266,8 @@ def finished_venv(place: Path) -> None:
     """Make what a finished set-up leaves, from the outside."""
     make = [sys.executable, "-m", "venv", "--without-pip", place / ".venv"]
     subprocess.run(make, check=True)
+    (packages,) = (place / ".venv/lib").glob("*/site-packages")
+    (packages / "pip.py").write_text("import sys\nsys.exit('--help' not in sys.argv)\n")
     content = (place / "requirements.lock").read_text() + f"{place}\n"
     done = subprocess.run(["cksum"], input=content, capture_output=True, text=True)
     (place / ".venv/.connlab").write_text(done.stdout)
@@ -286,6 +288,15 @@ def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(place):
     assert done.returncode == 1
     assert ".venv/setup.log" in done.stderr
     assert not (place / ".venv/.connlab").exists()
+
+
+def test_a_venv_that_was_stopped_while_it_was_made_is_made_anew(place: Path) -> None:
+    """Ctrl-C left a Python without pip, and each later set-up said: no network?"""
+    make = [sys.executable, "-m", "venv", "--without-pip", place / ".venv"]
+    subprocess.run(make, check=True)
+    set_up(place, PYTHON=sys.executable)
+    assert (place / ".venv/bin/pip").exists()
+    assert "No module named pip" not in (place / ".venv/setup.log").read_text()
 
 
 @pytest.mark.parametrize("version", ["3.10.2", None])

@@ -204,7 +204,11 @@ python_packages() {
 		fits $venv/bin/python; then
 		return 0
 	fi
-	if ! fits $venv/bin/python; then make_venv; fi
+	# one that was stopped while it was made has a Python, and not all of pip
+	if ! $venv/bin/python -m pip install --help >/dev/null 2>&1 ||
+		! fits $venv/bin/python; then
+		make_venv
+	fi
 	say "Python packages into $venv"
 	rm -f $stamp
 	install_packages || {
