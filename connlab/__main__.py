@@ -11,8 +11,10 @@ renderer that --renderer asked for.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import functools
+import locale
 import os
 import re
 import signal
@@ -694,5 +696,17 @@ def _fail(text: str, *, status: int, cause: Exception | None = None) -> int:
     return status
 
 
+def _in_utf8() -> None:
+    """Begin again in UTF-8, for our children too, where the locale has another.
+
+    In Latin-1 the files of the project are read wrong, and arrows cannot be printed.
+    """
+    encoding = codecs.lookup(locale.getpreferredencoding(False)).name
+    if encoding != "utf-8" and not sys.flags.utf8_mode:
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
 if __name__ == "__main__":
+    _in_utf8()
     sys.exit(main())

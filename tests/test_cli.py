@@ -50,6 +50,15 @@ def test_a_python_that_nobody_set_up_is_told_how():
     assert "`make setup`" in one_line(done.stderr)
 
 
+def test_where_the_locale_is_not_utf_8_files_are_read_in_it_all_the_same():
+    """With LC_ALL=de_DE, which is Latin-1, `doctor` could not print its arrows."""
+    environ = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
+    words = [sys.executable, "-m", "connlab", "notebook"]
+    done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "15-winsock" in done.stdout
+
+
 def test_help_imports_nothing_heavy():
     code = (
         "import sys; from connlab.__main__ import main; main(['--help']);"

@@ -116,7 +116,7 @@ def _try(conversation: Conversation, address: Address, patience_s: float) -> Hea
     except (Mismatch, OSError) as error:
         failure = str(error) or type(error).__name__
         late = isinstance(error, Silence)
-        if untried := OURS.get(getattr(error, "errno", None)):
+        if untried := OURS.get(getattr(error, "errno", None) or 0):
             failure = None
     seconds = time.monotonic() - began
     return Heard(conversation.name, about, failure, late, seconds, untried)
