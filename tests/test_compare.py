@@ -499,6 +499,17 @@ def test_a_narrow_terminal_cuts_no_number_and_no_word(monkeypatch, width):
     assert sum(line.count("]") for line in lines) == (3 + 2) * len(screen.TITLES)
 
 
+def test_a_narrow_terminal_cuts_no_word_where_intervals_are_not_known_yet(monkeypatch):
+    """Of 40 columns "CPU per request" was folded to "reques" and "t"."""
+    result = compared(monkeypatch, RATES, noise=0.4, takes_s=9)
+    monkeypatch.setattr(screen, "number", lambda *_: "0.38")
+    words = dict.fromkeys([*RATES, "epoll again"], "cannot tell")
+    monkeypatch.setattr(type(result), "words", lambda *_: words)
+    text = printed(result, width=40)
+    assert text.split().count("request") == 2
+    assert max(map(len, text.splitlines())) <= 40
+
+
 @pytest.mark.parametrize(
     ("lo", "hi", "metric", "word"),
     [

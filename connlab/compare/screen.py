@@ -156,10 +156,11 @@ def _levels(comparison: Comparison, metrics: Sequence[str], gap: str) -> Table:
 
 
 def table(*heads: str) -> Table:
-    """Return a table with these heads and no lines; what is too long is folded."""
+    """Return a table with these heads and no lines; too long names are folded."""
     output = Table(box=None, pad_edge=False)
-    for head in heads:
-        output.add_column(head, overflow="fold")
+    for place, head in enumerate(heads):
+        longest = max(map(len, head.split()), default=0)
+        output.add_column(head, overflow="fold", min_width=longest if place else None)
     return output
 
 
