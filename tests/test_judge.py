@@ -71,6 +71,9 @@ def test_a_right_server_is_right(kind):
         slow("leak", "did not close", MEANS["silent end"]),
         slow("mute", "nothing listens on", "never listened"),
         ("ends", "no such database", "it ended first"),
+        ("shared", "second client", MEANS["own answers"]),
+        ("padded", "more came back", MEANS["more"]),
+        ("backwards", "in another order", MEANS["own answers"]),
     ],
 )
 def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
@@ -79,6 +82,8 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
     assert any(symptom in wrong for wrong in verdict.wrong), verdict.wrong
     first = hints.first(verdict, judgement)
     assert any(hint in text for text in first), first
+    if kind in ("line", "shared", "padded", "backwards"):
+        assert len(first) == 1, first  # what follows from it is no other fault
 
 
 @pytest.mark.timed
@@ -243,6 +248,29 @@ def test_a_case_holds_or_does_not(kind, wrong, prints):
     assert printing is prints
 
 
+def test_everything_that_can_go_wrong_has_a_meaning():
+    talks = {talk.name for talk in conversations.EVERY}
+    assert talks | {"more"} == MEANS.keys()
+
+
+def test_a_server_that_takes_a_little_again_and_again_does_not_hold_up_the_verdict(
+    monkeypatch,
+):
+    """A byte at a time took 47 s in this conversation: it never stopped taking."""
+
+    def creep(client, _):
+        while data := client.recv(1):
+            client.sendall(data)
+
+    monkeypatch.setattr(conversations, "ENOUGH_S", 0.5)
+    (late,) = (c for c in conversations.REQUIRED if c.name == "reads late")
+    with serving(creep) as server:
+        (heard,) = conversations.hold([late], ("127.0.0.1", server.port))
+    assert heard.ok, heard.failure
+    assert heard.about.endswith("(a part of it, as it answers slowly)")
+    assert heard.seconds < 10
+
+
 # ---- the page -----------------------------------------------------------------------
 
 
@@ -292,6 +320,19 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
                 "9 bytes came back, then the server did not close for 5 s",
             ),
             [MEANS["silent end"]],
+        ),
+        (  # edge-triggered, and reads once: it closes where it is not behind
+            [],
+            {
+                "lengths": "4096 came back, then nothing for 5 s",
+                "byte by byte": "9 bytes came back, then the server did not close",
+            },
+            [MEANS["lengths"], MEANS["byte by byte"]],
+        ),
+        (  # an array that is full: they also vanish in vain
+            ["it died of in a row: exit 0", "it died of resets: exit 0"],
+            {"in a row": "0 came back", "resets": "refused", "a": None},
+            ["It ends when it should not: it died of in a row"],
         ),
         (
             [],
@@ -515,6 +556,8 @@ def test_servers_of_one_name_are_told_apart():
         (difference(b"hello", b"hel"), "5 bytes, 3 .*'lo'"),
         (difference(b"hello", b"hELLO"), "byte 1 .*'ello'.*'ELLO'"),
         (difference(b"hello", b"hello!"), "5 bytes, more .*: '!'"),
+        (difference(b"hello", b"I: hello"), "5 bytes, more .*; from byte 0 on"),
+        (difference(b"hello", b"lohel"), "another order; from byte 0 on sent 'hello'"),
         (
             Silence(b"hello", b"hel", 2.0),
             r"^sent 5 bytes \('hello'\), 3 came back, then nothing for 2 s$",

@@ -9,6 +9,7 @@ nobody: a server without these is correct, and its reader is told what it lacks.
 
 import errno
 import random
+import select
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -48,6 +49,8 @@ OURS = {
     errno.ENOBUFS: "the kernel has no memory for a socket",
     errno.ENOMEM: "the kernel has no memory for a socket",
 }
+#: seconds in which a server that can reads a second client's bytes
+_MEANWHILE_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,17 @@ def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
     same(sent, returned(sock, sent, len(sent) + more))
 
 
+def _returned_late(sock: socket.socket, sent: int) -> str | None:
+    """See what `fill` sent come back; less of it when that takes long, and say so."""
+    until, whole = time.monotonic() + ENOUGH_S, filling(sent)
+    received = returned(sock, whole, sent, until=until)
+    if time.monotonic() < until:
+        same(whole, received)
+        return None
+    same(whole[: len(received)], received)
+    return "a part of it, as it answers slowly"
+
+
 # ---- required ------------------------------------------------------------------
 
 
@@ -216,12 +230,30 @@ def _silent_end(connect: Connect) -> None:
 
 
 @_conversation(REQUIRED, "reads late", "a client that first sends all it can")
-def _reads_late(connect: Connect) -> None:
+def _reads_late(connect: Connect) -> str | None:
     with connect() as sock:
         patience_s = sock.gettimeout()
-        sent = fill(sock, most=32 << 20)
+        sent = fill(sock, most=32 << 20, most_s=ENOUGH_S)
         sock.settimeout(patience_s)
-        _returned(sock, filling(sent))
+        return _returned_late(sock, sent)
+
+
+@_conversation(REQUIRED, "own answers", "a second client while the first reads late")
+def _own_answers(connect: Connect) -> None:
+    """See each get its own bytes, though answers to the first wait meanwhile.
+
+    A server may well read from the second only when the first has gone.
+    """
+    asked = b"of the second " * 700
+    with connect() as first, connect() as second:
+        patience_s = first.gettimeout()
+        sent = fill(first, most=32 << 20, most_s=ENOUGH_S)
+        second.sendall(asked)
+        select.select([second], [], [], _MEANWHILE_S)
+        first.settimeout(patience_s)
+        _returned_late(first, sent)
+        first.close()
+        _returned(second, asked)
 
 
 @_conversation(REQUIRED, "in a row", "500 clients, one after the other")

@@ -1,10 +1,12 @@
 """What a failed conversation usually means, and what to look at first."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
+from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict
 
 #: what a failed conversation, or case, usually means
@@ -37,8 +39,8 @@ def _faults(verdict: Verdict) -> list[str]:
         if not any("nothing listens" in wrong for wrong in verdict.wrong):
             return [f"{never}: it ended first, as said above."]
         return [
-            f"{never}: does the command line hand {{port}} on, and does bind() get it, "
-            "by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0?"
+            f"{never}: does the command line hand {{port}} on, does bind() of a TCP "
+            "socket get it, by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0?"
         ]
     died = [wrong for wrong in verdict.wrong if "died" in wrong]
     if died and not any(heard.ok for heard in verdict.heard):
@@ -62,23 +64,61 @@ def _causes(verdict: Verdict, died: list[str]) -> list[str]:
     """Return the conversations whose meaning is told, the likeliest cause first.
 
     Without an end, all that wait for one fail; with an early one, all that go on; where
-    one client waits for another, all that need two. A death tells more than what was
-    talked of, unless clients had vanished.
+    one client waits for another, all that need two.
     """
     failed = {heard.name: heard for heard in verdict.failed()}
+    good = {heard.name for heard in verdict.heard if heard.ok}
+    closed = [failed[name] for name in ("half-closed", "silent end") if name in failed]
+    stays = any("did not close" in heard.failure for heard in closed)
     ends_early = _EARLY.search(getattr(failed.get("one connection"), "failure", ""))
+    killing = _killing(failed, died)
+    cause = None if ends_early else _cause_of_all(failed, good)
+    if cause and cause not in killing:
+        return [cause, *["silent end"] * stays]
     causes = []
     for name, heard in failed.items():
-        if "did not close" in heard.failure:
+        if stays and "did not close" in heard.failure:
             causes.append("silent end")
         elif ends_early and _EARLY.search(heard.failure):
             causes.insert(0, "one connection")
         elif "idle neighbour" in causes:
             continue
-        elif name == "resets" or not any(heard.about in wrong for wrong in died):
+        elif name not in killing:
             causes.append(name)
     causes.sort(key=lambda name: name not in ("silent end", "every byte"))
     return list(dict.fromkeys(causes))
+
+
+def _killing(failed: Mapping[str, Heard], died: list[str]) -> set[str]:
+    """Return the conversations of whose failure an end tells more than their meaning.
+
+    That is not so where clients had vanished, unless it dies of those that stay too.
+    """
+    killing = {name for name, heard in failed.items() if _any_has(died, heard.about)}
+    return killing | {"resets"} if "in a row" in killing else killing - {"resets"}
+
+
+def _any_has(texts: list[str], part: str) -> bool:
+    return any(part in text for text in texts)
+
+
+def _cause_of_all(failed: Mapping[str, Heard], good: set[str]) -> str | None:
+    """Return what explains the other failures too: they say nothing more.
+
+    A server that sends more than came answers nothing right; bytes of another client,
+    or another place, come in any conversation; and whoever answers 5 000 lines, but not
+    every byte, stumbles over bytes.
+    """
+    texts = [heard.failure for heard in failed.values()]
+    if _any_has(texts, "more came back"):
+        return "more"
+    own = failed.get("own answers")
+    mixed = own and "reads late" in good and "from byte" in own.failure
+    if mixed or _any_has(texts, "in another order"):
+        return "own answers"
+    if "every byte" in failed and "pipelined" in good:
+        return "every byte"
+    return None
 
 
 def _limits(verdict: Verdict) -> list[str]:

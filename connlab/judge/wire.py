@@ -3,12 +3,14 @@
 What came is compared with what was sent, and a `Mismatch` says both.
 """
 
+import math
 import random
 import socket
 import struct
 import sys
 import threading
 import time
+from collections import Counter
 
 #: random bytes, in which no two places look alike
 MIB = random.Random(1).randbytes(1 << 20)
@@ -56,14 +58,21 @@ def echoes(sock: socket.socket, message: bytes = b"hello") -> bool:
     return receive(sock, len(message)) == message
 
 
-def returned(sock: socket.socket, sent: bytes, most: int = sys.maxsize) -> bytes:
+def returned(
+    sock: socket.socket,
+    sent: bytes,
+    most: int = sys.maxsize,
+    *,
+    until: float = math.inf,
+) -> bytes:
     """Return what comes back of `sent`: `most` bytes, or all until the stream ends.
 
+    What comes after `until`, a time of the monotonic clock, is not waited for.
     Raises `Silence` where neither comes in time, `Reset` where the connection breaks.
     """
     received = bytearray()
     try:
-        while missing := most - len(received):
+        while (missing := most - len(received)) and time.monotonic() < until:
             data = sock.recv(min(missing, 1 << 16))
             if not data:
                 break
@@ -110,14 +119,18 @@ def reset(sock: socket.socket) -> None:
     sock.close()
 
 
-def fill(sock: socket.socket, *, most: int = 256 << 20) -> int:
+def fill(
+    sock: socket.socket, *, most: int = 256 << 20, most_s: float = math.inf
+) -> int:
     """Send `MIB` over and over, reading nothing, until no more fits.
 
+    For `most_s` seconds at most, as a server may take a little again and again.
     Returns the bytes sent; `filling` knows which they were.
     """
     sock.setblocking(False)
     stream, sent, idle = memoryview(MIB), 0, 0
-    while sent < most and idle < 10:
+    until = time.monotonic() + most_s
+    while sent < most and idle < 10 and time.monotonic() < until:
         at = sent % len(MIB)
         try:
             sent += sock.send(stream[at : at + (1 << 16)])
@@ -150,10 +163,14 @@ def difference(sent: bytes, received: bytes) -> str:
         return f"sent {len(sent)} bytes, {at} came back, {end}"
     if at == len(sent):
         return f"sent {len(sent)} bytes, more came back: {readable(received[at:])}"
-    return (
-        f"sent {len(sent)} bytes; from byte {at} on sent {readable(sent[at:])}, "
-        f"came {readable(received[at:])}"
+    sides = (
+        f"from byte {at} on sent {readable(sent[at:])}, came {readable(received[at:])}"
     )
+    if len(received) > len(sent):
+        return f"sent {len(sent)} bytes, more came back; {sides}"
+    if len(sent) <= len(MIB) and Counter(received) == Counter(sent):
+        return f"sent {len(sent)} bytes, which came back in another order; {sides}"
+    return f"sent {len(sent)} bytes; {sides}"
 
 
 def _came(sent: bytes, received: bytes) -> str:

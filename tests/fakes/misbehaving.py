@@ -75,6 +75,25 @@ def tardy(sock: socket.socket) -> None:
         sock.sendall(data)
 
 
+def shared(sock: socket.socket, buffer=bytearray(4096)) -> None:  # noqa: B008
+    """Has one buffer for all clients."""
+    while size := sock.recv_into(buffer):
+        sock.sendall(memoryview(buffer)[:size])
+
+
+def padded(sock: socket.socket) -> None:
+    """Answers its whole buffer, however few bytes came."""
+    while data := sock.recv(64):
+        sock.sendall(data.ljust(64, b"\0"))
+
+
+def backwards(sock: socket.socket) -> None:
+    """Answers in pieces, the last one first."""
+    while data := sock.recv(65536):
+        half = len(data) // 2
+        sock.sendall(data[half:] + data[:half])
+
+
 def leak(sock: socket.socket) -> None:
     """Never closes a connection."""
     leak.kept = [*getattr(leak, "kept", []), sock.dup()]
