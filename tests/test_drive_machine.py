@@ -135,3 +135,9 @@ def test_a_limit_is_lowered_and_never_raised(monkeypatch, tmp_path, asked, left)
     manifest.write_text(json.dumps({"machine": {"limits": limits}}))
     assert machine.lower_descriptors(asked, tmp_path) == left
     assert len(done.mock_calls) == bool(left)
+
+
+def test_a_path_is_shortened_where_it_ends_and_not_within_a_name():
+    root = str(schema.project_root())
+    text = f"{root}/a {root}-old/b {root}2/c ({root})"
+    assert machine.without_paths(text) == f"./a {root}-old/b {root}2/c (.)"

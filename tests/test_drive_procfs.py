@@ -298,3 +298,16 @@ def test_who_may_lock_any_memory_has_rings_without_end(
     monkeypatch.setattr(procfs, "read_text", lambda path: status)
     monkeypatch.setattr(resource, "getrlimit", lambda what: (limit, limit))
     assert capacity.lockable_bytes() == most
+
+
+@pytest.mark.parametrize(("then", "runs"), [("pass", True), ("time.sleep(9)", False)])
+def test_who_looks_again_and_again_is_told_from_who_waits(then, runs):
+    """Also where other programs leave it no core: it would run."""
+    code = f"import time; print('begun', flush=True)\nwhile True: {then}"
+    with _python(code) as pid:
+        time.sleep(0.2)
+        looks = []
+        for _ in range(9):
+            time.sleep(0.01)
+            looks.append(procfs.runs(pid))
+    assert (sum(looks) > 5) is runs

@@ -13,7 +13,7 @@ import pytest
 
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
-from connlab.drive import location, running, turns
+from connlab.drive import location, running, trials, turns
 from connlab.judge import (
     calls,
     cases,
@@ -145,7 +145,8 @@ def test_who_starts_slowly_is_started_less_often(
     crowd = Mock(return_value=crowds._concluded(whole, None, None))
     held = Mock()
     monkeypatch.setattr(judging, "_converse", converse)
-    monkeypatch.setattr(cases, "ask_all", lambda *_, **__: ((same,), False))
+    asked = cases.Asked((same,), prints=False, busy_share=0.0)
+    monkeypatch.setattr(cases, "ask_all", lambda *_, **__: asked)
     monkeypatch.setattr(crowds, "try_all", crowd)
     monkeypatch.setattr(calls, "count", lambda _: calls.Calls({}))
     monkeypatch.setattr(contest, "hold", held)
@@ -243,9 +244,32 @@ def test_a_crowd_that_does_not_fit_into_the_machine_is_told(
     ],
 )
 def test_a_case_holds_or_does_not(kind, wrong, prints):
-    answers, printing = cases.ask_all(line(kind), valgrind=None)
-    assert [answer.question for answer in answers if answer.holds is False] == wrong
-    assert printing is prints
+    asked = cases.ask_all(line(kind), valgrind=None)
+    failed = [answer.question for answer in asked.answers if answer.holds is False]
+    assert failed == wrong
+    assert asked.prints is prints
+    assert asked.busy_share < judging._BUSY_MOST
+
+
+@pytest.mark.timed
+def test_a_server_that_looks_again_and_again_is_told_to_wait():
+    verdict = Verdict("x", "x", heard=[Heard("a", "a")])
+    assert not verdict.restless
+    with running.running(line("restless")) as server:
+        verdict.busy_share = cases._busy_share(server)
+    assert verdict.restless
+    (first,) = hints.first(verdict, Judgement([verdict]))
+    assert "busy though its client is silent" in first
+
+
+def test_what_a_server_died_of_keeps_the_name_of_the_exception():
+    said = "exit 1: " + "x" * 900 + " Error: broken pipe"
+    told = judging._shortened(said)
+    assert told.startswith("exit 1: x")
+    assert told.endswith("x Error: broken pipe")
+    assert len(told) < 320
+    frames = "Traceback (most recent call last):\n  File x\nOSError: no\n"
+    assert trials.without_frames(f"exit 1: {frames}") == "exit 1: OSError: no"
 
 
 def test_everything_that_can_go_wrong_has_a_meaning():
@@ -343,6 +367,19 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
             [],
             {"lengths": "9 came back, then nothing for 5 s", "every byte": "no"},
             [MEANS["every byte"], MEANS["lengths"]],
+        ),
+        (  # what send() does not take is lost
+            [],
+            dict.fromkeys(["reads late", "own answers"], "42 came back, then nothing"),
+            [MEANS["reads late"]],
+        ),
+        (  # waits for a full buffer
+            [],
+            dict.fromkeys(
+                ["lengths", "every byte", "one connection", "pipelined"],
+                "64 came back, then nothing for 5 s",
+            ),
+            [MEANS[name] for name in ("every byte", "lengths", "pipelined")],
         ),
         (
             [],
@@ -444,7 +481,7 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
     crowd = crowds._concluded([crowds.Level(10, 10, 10)], None, None)
     good = Verdict("./a {port}", "a", heard=heard[:1], answers=tuple(asked[:1]))
     bad = Verdict("./b {port}", "b", ["it died"], heard=heard, answers=tuple(asked))
-    good.crowds = crowd
+    good.crowds, good.calls = crowd, calls.Calls({"read": 64.0, "write": 65.0})
     text = page.markdown(Judgement([good, bad], contests=[one, many]))
     assert row_of(text, "`a`")[0][1:5] == ["correct", "1 of 1", "10", "2.5 [2, 3.12]"]
     assert row_of(text, "`b`")[0][1:5] == ["not correct", "1 of 2", "—", "0.5"]
@@ -460,6 +497,7 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
     assert "in 7 fresh sets" in text
     assert "The same epoll twice: 1 [0.99, 1.01]." in text
     assert "## In turns with models, 1 connection\n" in text
+    assert "One client's request took 129 system calls (64 read, 65 write)." in text
     tried = "2 of 5 went well: a word, they close (a case of Tran and Rees)."
     assert f"{tried} Not known: it waits: no valgrind.\n" in text
     assert row_of(text, "it leaks") == [["it leaks", "64 bytes \\", "lost"]]

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 from collections.abc import Mapping
@@ -233,8 +234,8 @@ def cgroup() -> dict[str, str | None]:
 def without_paths(text: str) -> str:
     """Return text in which the project's folder is ``.`` and home is ``~``."""
     for path, short in ((str(schema.project_root()), "."), (str(Path.home()), "~")):
-        if len(path) > 1:
-            text = text.replace(path, short)
+        if len(path) > 1:  # and no other folder that begins with its name
+            text = re.sub(rf"{re.escape(path)}(?![\w.-])", short, text)
     return text
 
 

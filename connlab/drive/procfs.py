@@ -119,8 +119,18 @@ def descriptors(pid: int) -> int:
 
 def zombies(pid: int) -> int:
     """Return how many descendants have ended and were not waited for."""
-    stats = (read_text(f"/proc/{member}/stat") for member in descendants(pid))
-    return sum(stat[stat.rindex(")") + 2] == "Z" for stat in stats if stat)
+    return _in_state("Z", (f"/proc/{member}" for member in descendants(pid)))
+
+
+def runs(pid: int) -> bool:
+    """Whether a thread of a process or its descendants runs, or would with a core."""
+    folders = (f"/proc/{member}/task" for member in descendants(pid))
+    return bool(_in_state("R", (f"{f}/{tid}" for f in folders for tid in _listed(f))))
+
+
+def _in_state(state: str, folders: Iterable[str]) -> int:
+    stats = (read_text(f"{folder}/stat") for folder in folders)
+    return sum(stat[stat.rindex(")") + 2] == state for stat in stats if stat)
 
 
 def tasks(pids: Iterable[int]) -> int:

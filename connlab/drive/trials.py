@@ -355,7 +355,11 @@ def diagnostics(end: Ended | None) -> str | None:
 
 def failed(kind: str, reason: str) -> schema.Failure:
     """Return a failure whose reason names no folders and no frames of a traceback."""
-    before, traceback, frames = reason.partition("Traceback (most recent call last):")
-    if traceback:
-        reason = before + frames.rstrip().rpartition("\n")[2]
-    return schema.Failure(kind=kind, reason=machine.without_paths(reason)[:500])
+    reason = machine.without_paths(without_frames(reason))[:500]
+    return schema.Failure(kind=kind, reason=reason)
+
+
+def without_frames(text: str) -> str:
+    """Return what a program printed, of a traceback only its last line."""
+    before, traceback, frames = text.partition("Traceback (most recent call last):")
+    return before + frames.rstrip().rpartition("\n")[2] if traceback else text

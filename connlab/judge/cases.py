@@ -12,6 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from connlab.drive import cases, procfs
@@ -40,13 +41,27 @@ _SURELY = ("definitely", "indirectly")
 #: seconds in which a client asks alone, and the bytes that a server which prints for
 #: each request prints at least: for one, and in all, as it may for connections
 _ALONE_S, _LINE_BYTES, _LINES_BYTES = 0.5, 10, 1000
+#: how often a server is looked at while its client is silent, and the seconds between
+_LOOKS, _LOOK_S = 20, 0.02
 
 
-def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], bool]:
+@dataclass(frozen=True)
+class Asked:
+    """What a server answered.
+
+    `prints`: whether it printed something for each request. `busy_share`: how often
+    it ran while its client was silent.
+    """
+
+    answers: tuple[Answer, ...]
+    prints: bool
+    busy_share: float
+
+
+def ask_all(server: str, *, valgrind: str | None) -> Asked:
     """Ask the six questions of a server; with valgrind's path, of leaks as well.
 
-    Also returns whether it printed something for each request. NotServing when it does
-    not come up.
+    NotServing when it does not come up.
     """
     with running(server) as serving:
         pid = serving.handle
@@ -59,9 +74,12 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
         growth, collector = None, _collector(serving.program())
         with contextlib.suppress(OSError):
             growth = _growth(serving)
-        prints = report is not None and _prints(serving)
+        prints, busy_share = report is not None and _prints(serving), 0.0
+        with contextlib.suppress(OSError):
+            busy_share = _busy_share(serving)
     if report is None:
-        return tuple(_answer(question, None, errors) for question in QUESTIONS), prints
+        answers = tuple(_answer(question, None, errors) for question in QUESTIONS)
+        return Asked(answers, prints, busy_share)
     results = _answers_of(report, rows)
     results["sockets closed"] = (
         sockets == 0 and left_open == 0,
@@ -70,7 +88,7 @@ def ask_all(server: str, *, valgrind: str | None) -> tuple[tuple[Answer, ...], b
     results[WAITED] = (zombies == 0, f"left as zombies: {zombies}")
     results["no memory leaked"] = _leaks(server, valgrind, growth, collector)
     answers = tuple(_answer(name, *results[name]) for name in (*QUESTIONS, WAITED))
-    return answers, prints
+    return Asked(answers, prints, busy_share)
 
 
 def _left(serving: Running, count: Callable[[int], int], before: int) -> int:
@@ -157,6 +175,20 @@ def _prints(serving: Running) -> bool:
     least = _LINE_BYTES * report["requests"]["completed"]
     printed = serving.host.printed_bytes(serving.handle) - before
     return printed >= max(least, _LINES_BYTES)
+
+
+def _busy_share(serving: Running) -> float:
+    """Return how often it runs, or would with a core, while its one client is silent.
+
+    CPU time does not tell, where other programs leave it little.
+    """
+    runs = []
+    with socket.create_connection(serving.address, _WAIT_S) as sock:
+        echoes(sock)
+        for _ in range(_LOOKS):
+            time.sleep(_LOOK_S)
+            runs.append(procfs.runs(serving.handle))
+    return sum(runs) / _LOOKS
 
 
 def _collector(program: Path | None) -> str:

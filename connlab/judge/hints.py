@@ -18,10 +18,17 @@ _ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
 #: the connection ended before all had come
 _EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
+#: conversations that fail of the same fault where one of these failed
+_SAME = {
+    "one connection": {"lengths", "every byte"},
+    "own answers": {"reads late"},
+}
+
 
 def first(verdict: Verdict, judgement: Judgement) -> list[str]:
     """Return what to look at, the most important first; at most three things."""
-    advice = _faults(verdict) + _limits(verdict) + _costs(verdict, judgement)
+    advice = _faults(verdict) + _limits(verdict) + _rest(verdict)
+    advice += _costs(verdict, judgement)
     if advice:
         return advice[:3]
     text = "Nothing: it does what it should"
@@ -81,7 +88,7 @@ def _causes(verdict: Verdict, died: list[str]) -> list[str]:
             causes.append("silent end")
         elif ends_early and _EARLY.search(heard.failure):
             causes.insert(0, "one connection")
-        elif "idle neighbour" in causes:
+        elif "idle neighbour" in causes or _SAME.get(name, set()) & failed.keys():
             continue
         elif name not in killing:
             causes.append(name)
@@ -127,6 +134,16 @@ def _limits(verdict: Verdict) -> list[str]:
         return []
     return [
         f"It carried {crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
+    ]
+
+
+def _rest(verdict: Verdict) -> list[str]:
+    if not verdict.restless:
+        return []
+    return [
+        "It is busy though its client is silent: wait in a call that blocks until "
+        "there is something to do (accept, recv, poll, epoll_wait), and watch nothing "
+        "that is at its end."
     ]
 
 

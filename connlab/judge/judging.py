@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import machine, programs, servers
+from connlab.drive import machine, programs, servers, trials
 from connlab.drive.cases import Answer
 from connlab.drive.running import NotServing, running
 from connlab.judge import calls, cases, contest, conversations, crowds
@@ -33,6 +33,8 @@ _GRACE_S = 2
 #: one that takes longer to end and to start is started less often: the verdict shall
 #: be there in three minutes, and fresh servers for all stages are some twenty
 _SLOW_S = 4.0
+#: share of looks beyond which a server does not rest though its client is silent
+_BUSY_MOST = 0.8
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
 #: names of interpreters, without their versions
@@ -50,7 +52,8 @@ class Verdict:
 
     `wrong` has a line for each thing that no echo server may do; with none it is a
     correct one. `lacks` names what is missing and not required: serving many, guarding
-    against a client that is slow or never reads.
+    against a client that is slow or never reads. `busy_share` says how often it
+    ran while its client was silent.
     """
 
     server: str
@@ -64,6 +67,7 @@ class Verdict:
     start_s: float | None = None
     printed: str = ""
     deaf: bool = False
+    busy_share: float = 0.0
     seconds: float = 0.0
 
     @property
@@ -75,6 +79,11 @@ class Verdict:
     def concurrent(self) -> bool:
         """Whether it serves more than one client at a time."""
         return _SECOND not in self.lacks
+
+    @property
+    def restless(self) -> bool:
+        """Whether it looks again and again, where it could wait."""
+        return self.busy_share > _BUSY_MOST
 
     @property
     def restart_s(self) -> float:
@@ -196,10 +205,13 @@ def _judged(
                 raise RuntimeError(f"judge: {verdict.untried[0]}")
             return verdict  # it echoes nothing
         say(f"{verdict.label}: the cases of Tran and Rees")
-        verdict.answers, prints = cases.ask_all(line, valgrind=_valgrind(line))
-        if prints:
+        asked = cases.ask_all(line, valgrind=_valgrind(line))
+        verdict.answers, verdict.busy_share = asked.answers, asked.busy_share
+        if asked.prints:
             text = "silence (it prints for each request, which costs time)"
             verdict.lacks.append(text)
+        if verdict.restless:
+            verdict.lacks.append("rest (it is busy while nobody asks)")
         failed = (answer for answer in verdict.answers if answer.holds is False)
         verdict.wrong += [f"{answer.question}: {answer.evidence}" for answer in failed]
         say(f"{verdict.label}: crowds")
@@ -272,7 +284,7 @@ def _converse(verdict: Verdict, line: str) -> None:
         died = _converse_until_end(verdict, line, remaining)
         remaining = conversations.EVERY[len(verdict.heard) :]
         if died:
-            died = " ".join(died.split())[:_SHOWN]
+            died = _shortened(" ".join(trials.without_frames(died).split()))
             verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
         if not remaining:
             break
@@ -290,6 +302,12 @@ def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | No
     usage = next((e for e in ended.lines if e.get("event") == "usage"), {})
     verdict.deaf |= bool(usage.get("killed")) and not ended.early
     return serving.died()
+
+
+def _shortened(text: str) -> str:
+    """Return a text without its middle: an exception's name is first or last in it."""
+    half = _SHOWN // 2
+    return text if len(text) <= _SHOWN else f"{text[:half]} … {text[-half:]}"
 
 
 def _conclude(verdict: Verdict) -> None:

@@ -209,6 +209,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"plain": _plain, "bytes": _bytes, "interval": _interval}
+    environment.filters["number"] = plain
     return environment
 
 

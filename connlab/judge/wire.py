@@ -16,6 +16,8 @@ from collections import Counter
 MIB = random.Random(1).randbytes(1 << 20)
 #: bytes of each side that a mismatch shows: up to four characters each, in one word
 _SHOWN = 12
+#: bytes of a message, each of which is counted to see whether its order is another
+_COUNTED = 16 << 20
 
 
 class Mismatch(AssertionError):
@@ -168,7 +170,7 @@ def difference(sent: bytes, received: bytes) -> str:
     )
     if len(received) > len(sent):
         return f"sent {len(sent)} bytes, more came back; {sides}"
-    if len(sent) <= len(MIB) and Counter(received) == Counter(sent):
+    if len(sent) <= _COUNTED and Counter(received) == Counter(sent):
         return f"sent {len(sent)} bytes, which came back in another order; {sides}"
     return f"sent {len(sent)} bytes; {sides}"
 

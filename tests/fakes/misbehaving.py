@@ -4,6 +4,7 @@
 the function of that name does.
 """
 
+import contextlib
 import mmap
 import os
 import signal
@@ -92,6 +93,18 @@ def backwards(sock: socket.socket) -> None:
     while data := sock.recv(65536):
         half = len(data) // 2
         sock.sendall(data[half:] + data[:half])
+
+
+def restless(sock: socket.socket) -> None:
+    """Looks again and again whether something came."""
+    sock.setblocking(False)
+    while True:
+        with contextlib.suppress(BlockingIOError):
+            if not (data := sock.recv(65536)):
+                return
+            sock.setblocking(True)
+            sock.sendall(data)
+            sock.setblocking(False)
 
 
 def leak(sock: socket.socket) -> None:
