@@ -5,7 +5,9 @@ import functools
 import json
 import re
 import shutil
+import socket
 import tempfile
+from collections import Counter
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -638,10 +640,33 @@ def test_calls_are_read_from_the_table_of_strace():
     ],
 )
 def test_what_broke_a_crowd_is_named(level, message):
-    whole = crowds.Level(10, 10, 10, {}, 0.1) if level["clients"] > 10 else None
+    whole = crowds.Level(10, 10, 10) if level["clients"] > 10 else None
     levels = [item for item in (whole, crowds.Level(**level)) if item]
     crowd = crowds._concluded(levels, None, 1024)
     assert message in crowd.limit
+
+
+def test_a_crowd_that_waits_for_room_is_told():
+    levels = [crowds.Level(10, 10, 10), crowds.Level(100, 100, 100, waited=19)]
+    verdict = Verdict("x", "x", heard=[Heard("a", "a")])
+    verdict.crowds = crowds._concluded(levels, None, None)
+    (first,) = hints.first(verdict, Judgement([verdict]))
+    assert first.startswith("19 of 100 clients waited a second")
+
+
+def test_a_crowd_that_would_wait_for_hours_is_not_waited_for(monkeypatch):
+    """With listen(fd, 1) a hundred clients took 19 s, and ten thousand come."""
+    monkeypatch.setattr(crowds, "_CONNECT_S", 1.2)
+    monkeypatch.setattr(crowds, "_REFUSED_MOST", 99)
+    monkeypatch.setattr(crowds, "_CROWD_S", 2.0)
+    errors = Counter()
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+        socket.create_connection(full.getsockname()),
+    ):
+        socks, waited = crowds._connected(full.getsockname(), 99, errors)
+    assert socks == []
+    assert waited == sum(errors.values()) == 2
 
 
 def test_a_server_that_does_not_start_for_a_crowd_is_told(monkeypatch):

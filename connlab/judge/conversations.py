@@ -266,17 +266,24 @@ def _in_a_row(connect: Connect) -> str | None:
 
 
 @_conversation(REQUIRED, "resets", "300 clients that vanish before they are answered")
-def _resets(connect: Connect) -> None:
-    for n in range(1, 301):
+def _resets(connect: Connect) -> str | None:
+    def vanish(n: int) -> None:
         with connect() as sock, suppress(OSError):  # it need not have read all
-            sock.sendall(MIB[: 16 << 10] if n % 3 == 0 else MIB[:1000])
-            if n % 3 == 0:  # after an orderly end, the second send() raises SIGPIPE
+            sock.sendall(MIB[: 16 << 10] if n % 3 == 2 else MIB[:1000])
+            if n % 3 == 2:  # after an orderly end, the second send() raises SIGPIPE
                 sock.shutdown(socket.SHUT_WR)
             else:
                 reset(sock)
-        if n % 30 == 0:
-            with connect() as sock:
-                _answered(sock, b"still here")
+        if n % 30 == 29:
+            stays()
+
+    def stays() -> None:
+        with connect() as sock:
+            _answered(sock, b"still here")
+
+    said = _repeated(300, vanish)
+    stays()
+    return said
 
 
 # ---- of servers that serve many at a time -----------------------------------------

@@ -130,10 +130,17 @@ def _cause_of_all(failed: Mapping[str, Heard], good: set[str]) -> str | None:
 
 def _limits(verdict: Verdict) -> list[str]:
     crowds = verdict.crowds
-    if crowds is None or crowds.broke is None or not verdict.concurrent:
+    if crowds is None or not verdict.concurrent:
+        return []
+    if crowds.broke is not None:
+        end = f"{crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
+        return [f"It carried {end}"]
+    waited, clients = max((level.waited, level.clients) for level in crowds.levels)
+    if not waited:
         return []
     return [
-        f"It carried {crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
+        f"{waited} of {clients} clients waited a second or more to connect: the queue "
+        "of listen() was full. Give it more room (SOMAXCONN), or accept() sooner."
     ]
 
 
