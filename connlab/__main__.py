@@ -305,8 +305,10 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
         for verdict in result.verdicts:
             click.echo(f"{verdict.label}: {page.correct(verdict)}")
             untried = (f"not tried: {text}" for text in verdict.untried)
-            for line in (*verdict.wrong, *untried, *hints.first(verdict, result)):
+            for line in (*verdict.wrong, *untried):
                 click.echo(f"  {line}")
+            for line in hints.first(verdict, result):
+                click.echo(f"  -> {line}")
         pages = ", ".join(map(_from_here, paths.values()))
         click.echo(f"{result.seconds:.0f} s; {pages}")
     raise click.exceptions.Exit(0 if result.right else 1)

@@ -328,6 +328,14 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     assert "<b>" not in html
 
 
+def test_a_page_says_once_what_went_wrong():
+    heard = [Heard("a", "a word", "sent 9, 8 came")]
+    wrong = ["it died of a word: exit 1", "a word: sent 9, 8 came"]
+    text = page.markdown(Judgement([Verdict("x", "x", wrong, heard=heard)]))
+    assert text.count("sent 9, 8 came") == 1
+    assert "\n- it died of a word: exit 1\n" in text
+
+
 @pytest.mark.parametrize(
     ("wrong", "failures", "advice"),
     [
@@ -500,7 +508,7 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
     assert "The same epoll twice: 1 [0.99, 1.01]." in text
     assert "## In turns with models, 1 connection\n" in text
     assert "One client's request took 129 system calls (64 read, 65 write)." in text
-    tried = "2 of 5 went well: a word, they close (a case of Tran and Rees)."
+    tried = "2 of 4 went well: a word; they close (a case of Tran and Rees)."
     assert f"{tried} Not known: it waits: no valgrind.\n" in text
     assert row_of(text, "it leaks") == [["it leaks", "64 bytes \\", "lost"]]
     assert [row[1] for row in row_of(text, "lengths")] == ["sent 9, 8 came"]

@@ -64,6 +64,7 @@ def markdown(judgement: Judgement) -> str:
         title=_title(judgement),
         summary=_class_table(judgement) if many else "",
         first=hints.first,
+        untold=_untold,
         tried=_tried,
         contest=_contest_table,
         baseline=contest.BASELINE,
@@ -109,6 +110,13 @@ def _cpu_ratio(name: str, judgement: Judgement) -> str:
     return "—"
 
 
+def _untold(verdict: Verdict) -> list[str]:
+    """Return what was wrong, without what the table of `_tried` says."""
+    told = {f"{item.about}: {item.failure}" for item in verdict.heard}
+    told |= {f"{item.question}: {item.evidence}" for item in verdict.answers}
+    return [line for line in verdict.wrong if line not in told]
+
+
 def _tried(verdict: Verdict) -> dict[str, Any]:
     outcomes = [
         (item.about, item.ok, _plain(item.untried or item.failure))
@@ -121,7 +129,7 @@ def _tried(verdict: Verdict) -> dict[str, Any]:
     failures = [(about, text) for about, holds, text in outcomes if holds is False]
     unknown = [(about, text) for about, holds, text in outcomes if holds is None]
     return {
-        "count": len(outcomes),
+        "count": len(outcomes) - len(unknown),
         "good": [about for about, holds, _ in outcomes if holds],
         "unknown": [f"{about}: {text}" for about, text in unknown],
         "bad": failures,
