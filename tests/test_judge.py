@@ -654,12 +654,20 @@ def test_what_broke_a_crowd_is_named(level, message):
     assert message in crowd.limit
 
 
-def test_a_crowd_that_waits_for_room_is_told():
-    levels = [crowds.Level(10, 10, 10), crowds.Level(100, 100, 100, waited=19)]
+@pytest.mark.parametrize(
+    ("clients", "waited", "told"),
+    [
+        (100, 19, "19 of 100 clients waited a second"),
+        (10_000, 2, "Nothing"),  # a lesson, on a full machine
+        (100, 0, "Nothing"),
+    ],
+)
+def test_a_crowd_that_waits_for_room_is_told(clients, waited, told):
+    last = crowds.Level(clients, clients, clients, waited=waited)
     verdict = Verdict("x", "x", heard=[Heard("a", "a")])
-    verdict.crowds = crowds._concluded(levels, None, None)
+    verdict.crowds = crowds._concluded([crowds.Level(1, 1, 1), last], None, None)
     (first,) = hints.first(verdict, Judgement([verdict]))
-    assert first.startswith("19 of 100 clients waited a second")
+    assert first.startswith(told)
 
 
 def test_a_crowd_that_would_wait_for_hours_is_not_waited_for(monkeypatch):

@@ -13,6 +13,8 @@ from connlab.judge.judging import Judgement, Verdict
 MEANS = yaml.safe_load(Path(__file__).with_name("hints.yaml").read_text("utf-8"))
 #: CPU per request, over epoll's, beyond which the calls are worth a look
 _DEAR = 1.2
+#: share of clients that waited to connect, below which the machine may have been full
+_WAITING = 0.01
 #: in a failure: some bytes came
 _ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
 #: the connection ended before all had come
@@ -136,7 +138,7 @@ def _limits(verdict: Verdict) -> list[str]:
         end = f"{crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
         return [f"It carried {end}"]
     waited, clients = max((level.waited, level.clients) for level in crowds.levels)
-    if not waited:
+    if waited < _WAITING * clients:
         return []
     return [
         f"{waited} of {clients} clients waited a second or more to connect: the queue "

@@ -45,9 +45,9 @@ _LABEL_WIDTHS = (12, 34)  # at least and at most
 def write(judgement: Judgement, folder: Path) -> dict[str, Path]:
     """Write the page and the JSON into a folder; return the paths by kind."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = markdown(judgement)
     paths = {"html": folder / HTML, "pdf": folder / PDF, "json": folder / JSON}
     paths["json"].write_text(f"{schema.json_text(judgement.as_json())}\n", "utf-8")
+    text = markdown(judgement)
     paths["html"].write_text(_html(text, _title(judgement)), "utf-8")
     paths["pdf"].write_bytes(_pdf(text, folder))
     return paths
