@@ -644,6 +644,14 @@ def test_calls_are_read_from_the_table_of_strace():
         ({"clients": 10, "connected": 10, "answered": 1}, "one client "),
         ({"clients": 1100, "connected": 1100, "descriptors": 1024}, "descriptors"),
         ({"clients": 1100, "connected": 1100, "answered": 8}, "workers: 8 clients"),
+        (
+            {"clients": 1100, "connected": 1100, "answered": 8, "threads": 9},
+            "workers: 8 clients",
+        ),
+        (  # one thread has not so many workers
+            {"clients": 1100, "connected": 1100, "answered": 900, "threads": 1},
+            "900 clients at a time, the others wait: it has no more room",
+        ),
         ({"clients": 1100, "connected": 300}, "backlog"),
     ],
 )

@@ -255,4 +255,7 @@ def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
     if broke.errors:
         errors = ", ".join(f"{n} × {name}" for name, n in broke.errors.items())
         return f"it turned clients away ({errors})"
-    return f"workers: {broke.answered} clients at a time, the others wait"
+    few = f"{broke.answered} clients at a time, the others wait"
+    if broke.threads is not None and broke.threads < broke.answered:
+        return f"{few}: it has no more room, or accepts more slowly than clients come"
+    return f"workers: {few}"
