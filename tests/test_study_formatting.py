@@ -4,11 +4,14 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
+from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as some
 
 from connlab.study import formatting as f
+from connlab.study import metrics
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric
 
@@ -144,3 +147,20 @@ def test_metrics_have_name_unit_and_better_direction():
     assert metric("response_p99_s").label.startswith("99th percentile")
     assert (metric("connect_mean_s").unit, metric("accepted").unit) == ("s", "count")
     assert metric("new_thing").label == "new thing"
+
+
+def test_every_number_of_the_references_has_words_of_its_own():
+    """Which readers of the explorer choose by; a name of the code says little."""
+    files = [f for n in ("cells", "ratios") for f in ROOT.glob(f"runs/*/*/{n}.csv")]
+    columns = [pd.read_csv(path, usecols=["metric"])["metric"] for path in files]
+    found = set(pd.concat(columns))
+    assert "knee" in found
+    assert found <= metrics.named()
+
+
+def test_no_label_is_kept_that_belongs_to_a_column():
+    derived = pd.read_csv(ROOT / "connlab" / "study" / "derived.csv")["metric"]
+    assert derived.is_unique
+    assert metric("knee").label == "load at which the 99th percentile has doubled"
+    for name in derived:
+        assert metric(name).unit == ""

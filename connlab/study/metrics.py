@@ -1,6 +1,8 @@
 """Label and unit of a column, and whether more of it is better."""
 
+import csv
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from connlab import schema
@@ -27,6 +29,21 @@ _MADE = {
 _COLUMNS = {column.name: column for column in schema.COLUMNS}
 
 
+def _labels(name: str) -> dict[str, str]:
+    path = Path(__file__).with_name(name)
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["metric"]: row["label"] for row in csv.DictReader(file)}
+
+
+_LABELS = _labels("floor.csv") | _labels("derived.csv")
+"""Of numbers that no trial holds: costs of study 00, and what studies derive."""
+
+
+def named() -> set[str]:
+    """Return the names that have a label here; others are printed as they are."""
+    return {*_MADE, *_COLUMNS, *_LABELS}
+
+
 def metric(name: str) -> Metric:
     """Return a column's label and unit; of an undeclared one less is better."""
     if name in _MADE:
@@ -34,7 +51,7 @@ def metric(name: str) -> Metric:
     if column := _COLUMNS.get(name):
         better = "higher" if column.better == "higher" else "lower"
         return Metric(column.label or column.description, column.unit, better)
-    return Metric(name.replace("_", " "), "", "lower")
+    return Metric(_LABELS.get(name, name.replace("_", " ")), "", "lower")
 
 
 def is_at_most_1(name: str) -> bool:
