@@ -198,6 +198,48 @@ def test_a_link_names_its_quantity_and_may_replace_another(browser, page):
     assert said != before
 
 
+def test_a_study_that_no_run_has_leads_to_the_first_sight(browser, measured):
+    opened(browser, measured)
+    first = value(browser, "study")
+    opened(browser, measured, study="of another run")
+    assert value(browser, "study") == first
+
+
+def test_bars_are_spoken_of_where_there_are_some(browser, tmp_path):
+    none = {"lo": None, "hi": None}
+    opened(browser, of_cells(tmp_path, [RATES[0] | none | {"n": 1}, RATES[1]]))
+    assert f" over {RATES[1]['n']} trials or more" in caption(browser)
+    exact = RATES[0] | {"lo": RATES[0]["value"], "hi": RATES[0]["value"]}
+    opened(browser, of_cells(tmp_path / "alone", [exact, RATES[1] | none]))
+    assert caption(browser) == "2 values of throughput."
+    assert browser.get_log("browser") == []
+
+
+def test_a_count_has_no_unit_and_short_names_stand_upright(browser, measured):
+    opened(browser, measured, study="pools", quantity="busy_workers")
+    figure = browser.find_element(By.CSS_SELECTOR, "#figure svg")
+    assert "busy workers" in figure.text
+    assert "(count)" not in figure.text
+    opened(browser, measured, study="the-machine", quantity="floor_rps")
+    names = browser.find_elements(By.CSS_SELECTOR, "#figure .role-axis-label text")
+    turned = [e for e in names if "rotate" in (e.get_attribute("transform") or "")]
+    assert [name.text for name in names if name.text.startswith("reference")]
+    assert turned == []
+
+
+def test_a_figure_can_be_read_in_forced_colours(browser, page):
+    opened(browser, page)
+    media = {"features": [{"name": "forced-colors", "value": "active"}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    script = """const ground = (e) => getComputedStyle(e).backgroundColor;
+        return [ground(document.querySelector(".plate")),
+            ...[...document.querySelectorAll("fieldset i")].map(ground)]"""
+    plate, *samples = browser.execute_script(script)
+    assert plate == "rgb(255, 255, 255)"
+    assert len(set(samples)) == len(made.MODELS)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 @pytest.mark.parametrize(
     ("quantity", "word"),
     [("throughput_rps", "at least"), ("response_mean_s", "at most")],
@@ -397,13 +439,16 @@ def test_of_many_models_a_few_are_drawn_until_more_are_wanted(browser, measured)
         .map(s => document.querySelectorAll(`input[name=line]${s}`).length)"""
     shown, hidden = browser.execute_script(count)
     assert 4 <= shown <= 8 < hidden
-    button = browser.find_element(By.CSS_SELECTOR, "button[name=all]")
     before = len(rows(browser))
-    for left in (0, shown + hidden):
-        button.click()
-        assert browser.execute_script(count)[1] == left
+    every, none = (
+        browser.find_element(By.CSS_SELECTOR, f"button[name={name}]")
+        for name in ("all", "none")
+    )
+    none.click()  # at once, also where some are hidden
+    assert browser.execute_script(count) == [0, shown + hidden]
     assert rows(browser) == []
-    button.click()
+    every.click()
+    assert browser.execute_script(count) == [shown + hidden, 0]
     drawn(browser)
     assert len(rows(browser)) > before
     follow(browser, link(browser))

@@ -82,7 +82,9 @@
     const keep = (name) => (changed ? kept(field(name)) : wanted.get(name));
     const models = (s) => new Set(s.rows.map((row) => levelOf(s, row, "model"))).size;
     const first = data.studies.reduce((a, b) => (models(b) > models(a) ? b : a));
-    fill(field("study"), data.studies.map((s) => [s.name, s.title]), keep("study") ?? first.name);
+    const held = data.studies.some((s) => s.name === keep("study"));
+    fill(field("study"), data.studies.map((s) => [s.name, s.title]),
+      held ? keep("study") : first.name);
     const one = study();
     fill(field("quantity"), one.quantities.map((q) => [q.id, q.label]), keep("quantity"));
     const all = rowsOf(one);
@@ -176,7 +178,7 @@
     bytes: [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10], ["bytes", 1]] };
   const unitOf = (unit, rows) => {
     const largest = Math.max(0, ...rows.map((row) => row.value));
-    const steps = STEPS[unit] ?? [[unit === "1" ? "" : unit, 1]];
+    const steps = STEPS[unit] ?? [[["1", "count"].includes(unit) ? "" : unit, 1]];
     return steps.find(([, size]) => largest >= size) ?? steps.at(-1);
   };
 
@@ -185,11 +187,14 @@
   const ARROWS = { "at least": "↑", "at most": "↓" };
   const boundsOf = (rows) => [...new Set(rows.map((row) => row.bound))].filter(Boolean);
 
-  // So many names of a legend stand beside each other.
-  const beneath = (names) => {
+  const hasBar = (row) => row.lo !== row.hi;  // an exact number, or one trial, has none
+
+  // So many names stand beside each other below the figure.
+  const abreast = (names) => {
     const each = 30 + 7 * Math.max(...names.map((name) => name.length));
-    return Math.max(1, Math.min(5, Math.floor((part("#figure").clientWidth - 80) / each)));
+    return Math.floor((part("#figure").clientWidth - 80) / each);
   };
+  const beneath = (names) => Math.max(1, Math.min(5, abreast(names)));
 
   // ---- figure -------------------------------------------------------------------------
   const spec = (rows, { label, ratio }, [unit, size]) => {
@@ -204,12 +209,13 @@
     const log = (on) => (on ? { type: "log" } : { type: "linear", zero: !ratio });
     const y = { type: "quantitative", scale: log(field("logy").checked),
       title: unit ? `${label} (${unit})` : label };
+    const levels = inOrder(rows.map((row) => row.x));
     const x = { field: "x", type: numeric ? "quantitative" : "nominal",
       title: axis(), axis: { labelOverlap: true } };
     if (numeric) {
       x.scale = field("logx").checked ? { type: "log" } : { type: "linear", zero: false };
-      if (field("logx").checked) x.axis.values = inOrder(rows.map((r) => r.x)).map(Number);
-    }
+      x.axis.values = levels.map(Number);
+    } else if (abreast(levels) >= levels.length) x.axis.labelAngle = 0;
     const color = { field: "line", type: "nominal", title: words(by),
       scale: { domain: names, range: names.map((n) => colour(by, n, place(n))) },
       legend: names.length > 1 ? { orient: "bottom", columns: beneath(names),
@@ -224,9 +230,9 @@
     const beside = !numeric && field("x").value && data.runs.length > 1;
     const xOffset = { field: "run", type: "nominal", scale: { domain: data.runs } };
     if (beside) x.scale = { paddingInner: 0.6, paddingOuter: 0.3 };
-    const layer = [
-      { mark: { type: "rule", strokeWidth: 2, opacity: 0.55 },
-        encoding: { y: { ...y, field: "lo" }, y2: { field: "hi" } } },
+    const bars = { mark: { type: "rule", strokeWidth: 2, opacity: 0.55 },
+      encoding: { y: { ...y, field: "lo" }, y2: { field: "hi" } } };
+    const layer = [...(rows.some(hasBar) ? [bars] : []),
       { mark: { type: "point", filled: true, size: 45, opacity: 1 },
         encoding: { shape, fillOpacity, y: { ...y, field: "y" } } },
       { mark: { type: "point", size: 45, strokeWidth: 1.5, opacity: 1 },
@@ -288,7 +294,6 @@
 
   // ---- together ------------------------------------------------------------------------
   const blank = (name) => boxes(name).length > 0 && boxes(name).every((box) => !box.checked);
-  const missing = () => boxes("line").some((box) => !box.checked);
   const counted = (n, noun) => `${n} ${noun}${n === 1 ? "" : "s"}`;
   let current = [], view;
   const show = async (note = "") => {
@@ -298,14 +303,14 @@
     table(rows);
     history.replaceState(null, "", address());
     part("a.here").href = address();
-    const least = Math.min(...rows.map((row) => row.n));
+    const barred = rows.filter(hasBar);
+    const least = Math.min(...barred.map((row) => row.n));
+    const bars = `; bars are 95 % intervals, over ${counted(least, "trial")} or more`;
     const bounds = boundsOf(rows).map((bound) => `${ARROWS[bound]}: ${bound}`);
     part("#caption").textContent = note + (rows.length
-      ? `${counted(rows.length, "value")} of ${shown.label}; bars are 95 % intervals`
-        + `, over ${counted(least, "trial")} or more`
+      ? `${counted(rows.length, "value")} of ${shown.label}${barred.length ? bars : ""}`
         + `${bounds.length ? `; ${bounds.join(", ")}, as the client was the bottleneck` : ""}.`
       : ["line", "run"].some(blank) ? "Nothing is chosen." : "Nothing was measured for this choice.");
-    part("button[name=all]").textContent = missing() ? "all" : "none";
     part("#figure").setAttribute("aria-label",
       `${shown.label} against ${axis()}; the values stand in the table below`);
     view?.finalize();
@@ -338,11 +343,12 @@
     }
     show();
   });
-  part("button[name=all]").addEventListener("click", () => {
-    const checked = missing();
-    for (const box of boxes("line")) box.checked = checked;
-    show();
-  });
+  for (const name of ["all", "none"]) {
+    part(`button[name=${name}]`).addEventListener("click", () => {
+      for (const box of boxes("line")) box.checked = name === "all";
+      show();
+    });
+  }
   part("button[name=csv]").addEventListener("click", () => {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([csv(current, quantity())], { type: "text/csv" }));
