@@ -19,6 +19,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ _HUE = 0.03
 _MARKS = (("-", "o"), ((0, (4, 1.5)), "s"), ((0, (1, 1.2)), "^"))
 _MARKS += (((0, (5, 1.5, 1, 1.5)), "D"), ((0, (2, 1)), "v"), ((0, (7, 2)), "X"))
 """Dashes and markers by which the lines of a family are told apart."""
+LEVELS = "os^DvP"
+"""Markers of levels that stand in one row, which grey print tells apart as well."""
 _FLAME, _ROW = 6.0, 0.12
 """Of a flame graph: letters (points; 9 px on a tablet), height of a row (inches)."""
 
@@ -424,7 +427,8 @@ def forest(
     row : str or sequence of str
         The columns that name a row; several are joined by a comma.
     hue : str, optional
-        Column whose levels stand side by side within a row, each with a colour.
+        Column whose levels stand side by side within a row, each with a colour and
+        a marker.
     names : mapping of str to str, optional
         What is written in place of a level of the first column.
     xlabel : str
@@ -449,11 +453,13 @@ def forest(
     figure = Figure(figsize=(width, margin + rows), layout="constrained")
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
+    marks = dict(zip(levels, cycle(LEVELS), strict=False))
     for label, ratio in zip(labels, table.itertuples(), strict=True):
         level = getattr(ratio, hue) if hue else None
         step = (levels.index(level) - (len(levels) - 1) / 2) * 0.7 / len(levels)
         color = colors.get(level if hue else getattr(ratio, columns[0]), INK)
-        _ratio(ax, ratio, len(order) - 1 - order.index(label) - step, color)
+        y = len(order) - 1 - order.index(label) - step
+        _ratio(ax, ratio, y, color, marks[level])
     ax.axvspan(1 / (1 + MARGIN), 1 + MARGIN, color=FAINT, alpha=0.5, zorder=0)
     ax.axvline(1, color=QUIET, linewidth=0.8)
     _ratio_axis(ax, table)
@@ -465,10 +471,8 @@ def forest(
     ax.grid(False, axis="y")
     sns.despine(ax=ax, left=True)
     if hue:
-        dots = {"marker": "o", "ls": ""}
-        shown = [colors.get(level, INK) for level in levels]
         figure.legend(
-            [mpl.lines.Line2D([], [], color=color, **dots) for color in shown],
+            [_sample(colors.get(level, INK), marks[level]) for level in levels],
             [_level_label(level, hue.replace("_", " ")) for level in levels],
             fontsize=_SMALL,
             frameon=False,
@@ -498,12 +502,16 @@ def _row_label(
     return ", ".join([names.get(str(first), str(first)), *others])
 
 
-def _ratio(ax: Axes, ratio, y: float, color) -> None:
+def _sample(color, mark: str) -> mpl.lines.Line2D:
+    return mpl.lines.Line2D([], [], color=color, marker=mark, ls="")
+
+
+def _ratio(ax: Axes, ratio, y: float, color, mark: str) -> None:
     bounded = np.isfinite(ratio.lo) and np.isfinite(ratio.hi)
     if bounded:
         ax.plot([ratio.lo, ratio.hi], [y, y], color=color, linewidth=1.4)
     fill = color if bounded else "white"
-    ax.plot([ratio.value], [y], "o", color=fill, markeredgecolor=color, markersize=4.5)
+    ax.plot([ratio.value], [y], mark, color=fill, markeredgecolor=color, markersize=4.5)
 
 
 def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:

@@ -242,6 +242,17 @@ def test_ratios_can_be_read_off_their_axis(least, most):
     assert max(b / a for a, b in pairwise(shown)) <= 2.5
 
 
+def test_levels_of_a_row_are_told_apart_in_grey_print():
+    rows = pd.DataFrame({"model": "epoll", "connections": [1, 50, 1000]})
+    rows = rows.assign(value=[0.9, 1.0, 2.0], lo=float("nan"), hi=float("nan"))
+    figure = figures.forest(rows, hue="connections")
+    dots = [line for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
+    samples = figure.legends[0].get_lines()
+    marks = [[line.get_marker() for line in lines] for lines in (dots, samples)]
+    assert marks[0] == marks[1]
+    assert len({*marks[0]}) == 3
+
+
 @pytest.mark.parametrize("most", [1.1, 8.0, 40.0])
 def test_the_dot_of_the_largest_ratio_is_whole(most):
     figure = forest_of(0.7, most, width=3.9)

@@ -20,6 +20,8 @@ COLORS: dict[Verdict, str] = {
     "not testable here": style.QUIET,
 }
 """Verdicts, by colours that are told apart with any common colour deficiency."""
+MARKS = dict(zip(COLORS, figures.LEVELS, strict=False))
+"""And by markers, which are told apart without any colour."""
 _LIMITS = (0.02, 50.0)
 """The axis reaches so far at least."""
 
@@ -49,7 +51,8 @@ def draw(table: pd.DataFrame) -> Figure:
             claimed = np.clip([row.claimed_from, row.claimed_to], low, high)
             ax.plot(claimed, [y, y], color=style.FAINT, linewidth=6, zorder=1)
         ax.plot([row.lo, row.hi], [y, y], color=color, linewidth=1.4, zorder=2)
-        ax.plot([row.value], [y], "o", color=color, markersize=4.5, zorder=3)
+        mark = MARKS[row.verdict]
+        ax.plot([row.value], [y], mark, color=color, markersize=4.5, zorder=3)
     ax.axvline(1, color=style.QUIET, linewidth=0.8, zorder=0)
     ax.set_xscale("log")
     ax.set_xlim(low, high)
@@ -63,7 +66,7 @@ def draw(table: pd.DataFrame) -> Figure:
     sns.despine(ax=ax, left=True)
     for verdict, color in COLORS.items():
         if verdict in set(table["verdict"]):
-            ax.plot([], [], "o-", color=color, label=verdict)
+            ax.plot([], [], f"{MARKS[verdict]}-", color=color, label=verdict)
     corner = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
     ax.legend(ncols=4, frameon=False, fontsize=8, **corner)
     figure.set_layout_engine("constrained")
