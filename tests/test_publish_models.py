@@ -66,6 +66,13 @@ def test_a_row_of_a_model_is_called_like_its_file_and_like_no_other():
     assert not any(set(label) & {'"', "\\"} for label in labels)
 
 
+def test_a_link_to_a_model_says_whose_it_is(tmp_path):
+    rows = [{"name": "made", "family": "threads", "label": "made up"}]
+    links = {"made": "data/models/made.html"}
+    text = models.write(rows, tmp_path / "paper", links).read_text()
+    assert "[Numbers, limit and code of `made`](data/models/made.html)" in text
+
+
 def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
     folder = tmp_path / "src_c" / "models"
     folder.mkdir(parents=True)
