@@ -12,6 +12,7 @@ import publish_made as made
 import pytest
 
 from connlab import publish
+from connlab.publish import figure_pages
 
 selenium = pytest.importorskip("selenium", reason="selenium is not installed")
 from selenium import webdriver  # noqa: E402
@@ -470,6 +471,15 @@ def test_a_model_has_a_page(open_at, width, scheme):
     browser.get(link.get_attribute("href"))
     heads = [head.text for head in browser.find_elements(By.CSS_SELECTOR, "h2")]
     assert [heads[i].split()[-1] for i in (0, 1, -1)] == ["loop", "breaks", "code"]
+    assert_sound(browser)
+
+
+@WIDTHS
+def test_an_executed_notebook_is_sound(browser, open_at, width, tmp_path):
+    folder = made.REFERENCE / made.STUDY
+    page = figure_pages.write_notebook(folder, tmp_path, title="Made up")
+    open_at(width)
+    browser.get(page.as_uri())
     assert_sound(browser)
 
 

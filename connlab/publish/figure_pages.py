@@ -33,6 +33,7 @@ _ELSEWHERE = "linked below"
 """Of a sentence about what the figure links to, which is this page."""
 _COLOURED = re.compile(r'[^<]*(?:</?(?:div|pre|span)(?: class="[\w -]*")?>[^<]*)*')
 """HTML that needs no cleaning, such as Pygments makes of code."""
+_NO_WORDS = 'alt="No description has been provided for this image"'
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -142,9 +143,17 @@ def write_notebook(folder: Path, target: Path, *, title: str) -> Path | None:
         "notebook.html",
         title=title,
         highlight=Markup(HtmlFormatter().get_style_defs(".highlight")),
-        body=Markup(_SCRIPT.sub("", body)),
+        body=Markup(_reachable(_SCRIPT.sub("", body))),
     )
     return fragments.write(target / NOTEBOOK, text)
+
+
+def _reachable(body: str) -> str:
+    """Let a keyboard scroll tables, and say of a picture where its words are."""
+    body = body.replace("<table ", '<table tabindex="0" ')
+    return body.replace(
+        _NO_WORDS, 'alt="Drawn by the cell above; the paper has its words"'
+    )
 
 
 @cache
