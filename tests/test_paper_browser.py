@@ -483,6 +483,31 @@ def test_an_executed_notebook_is_sound(browser, open_at, width, tmp_path):
     assert_sound(browser)
 
 
+def test_what_is_printed_is_dark_on_white_whatever_was_chosen(desktop):
+    desktop.execute_script("document.documentElement.dataset.theme = 'dark'")
+    colours = """const s = getComputedStyle(document.body);
+        return [s.color, s.backgroundColor]"""
+    on_screen = desktop.execute_script(colours)
+    desktop.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    printed = desktop.execute_script(colours)
+    desktop.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert printed == ["rgb(28, 33, 40)", "rgb(255, 255, 255)"] != on_screen
+
+
+def test_an_interval_of_a_table_stays_on_its_line(desktop):
+    script = """const marks = [...document.querySelectorAll("td .num")]
+            .filter(e => /\\[\\S+,/.test(e.textContent));
+        return marks.map(e => {
+            e.style.cssText = "display: inline-block; width: min-content";
+            const text = e.firstChild, range = document.createRange();
+            range.setStart(text, text.data.indexOf("["));
+            range.setEnd(text, text.data.indexOf("]"));
+            return new Set([...range.getClientRects()].map(r => r.top)).size; })"""
+    lines = desktop.execute_script(script)
+    assert lines
+    assert set(lines) == {1}
+
+
 @WIDTHS
 def test_without_scripts_all_can_be_read(open_at, width):
     browser = open_at(width)

@@ -155,6 +155,17 @@ def test_results_reach_page_and_print(paper, words):
     assert words in text_of_pdf(paper.pdf)
 
 
+def test_both_say_who_wrote_what(paper):
+    page = paper.html.read_text("utf-8")
+    said = dict(re.findall(r'<meta name="(\w+)" content="([^"]*)"', page))
+    title = "How should a server wait for many clients?"
+    assert said["citation_title"] == title
+    assert said["citation_author"] == said["author"] == "The connlab authors"
+    assert said["description"].startswith("Models of concurrency")
+    told = made.poppler("pdfinfo", paper.pdf)
+    assert re.search(r"Author:\s+The connlab authors\n", told)
+
+
 def test_what_only_the_page_has_reaches_it(paper):
     text = text_of(paper)
     assert NUMBER in text

@@ -148,9 +148,27 @@ for unit in ("% s ms µs ns bytes KiB MiB GiB thousand million"):gmatch("%S+") d
   units[unit] = true
 end
 
+local function is_string(inline, pattern)
+  return inline and inline.t == "Str" and inline.text:match(pattern)
+end
+
+-- An interval stays on its line, as the template for print has it.
+local function keep_intervals(inlines)
+  for i, inline in ipairs(inlines) do
+    local before, after = inlines[i - 1], inlines[i + 1]
+    local blank = inline.t == "Space" or inline.t == "SoftBreak"
+    if inline.t == "Str" then
+      inline.text = inline.text:gsub("(%[%S+,) (%S+%])", "%1\u{a0}%2")
+    elseif blank and is_string(before, "^%[%S+,$") and is_string(after, "^%S+%]") then
+      inlines[i] = pandoc.Str("\u{a0}")
+    end
+  end
+  return inlines
+end
+
 -- No line ends between a number and its unit. In a table it may: columns stay narrow.
 local function leave(element)
-  return element, false
+  return html and element:walk({ Inlines = keep_intervals }) or element, false
 end
 
 local function is_unit(word)
