@@ -179,6 +179,14 @@ def test_the_guide_is_cards_on_a_phone(open_at, width):
     assert ({left for left, _ in cells if left} == {first[0]}) == phone
 
 
+def test_a_name_of_the_guide_does_not_break_at_its_hyphen(desktop):
+    script = """const name = document.querySelector(".cards td code");
+        name.textContent = "epoll-reuseport";
+        name.parentElement.style.cssText = "display: block; width: 1px";
+        return name.getClientRects().length"""
+    assert desktop.execute_script(script) == 1
+
+
 def test_a_table_of_two_columns_fits_a_phone(phone):
     script = """return [...document.querySelectorAll(".table-wrap")]
         .filter(box => box.querySelector("tr").cells.length < 3)
