@@ -179,6 +179,15 @@ def test_the_guide_is_cards_on_a_phone(open_at, width):
     assert ({left for left, _ in cells if left} == {first[0]}) == phone
 
 
+def test_a_caption_is_not_wider_than_its_table_beside_a_scrollbar(open_at):
+    script = """const t = document.querySelector(".cards .table-wrap");
+        return [innerWidth - document.documentElement.clientWidth,
+            t.scrollWidth - t.clientWidth]"""
+    scrollbar, hidden = open_at(700).execute_script(script)
+    assert scrollbar > 0
+    assert hidden <= 0
+
+
 def test_a_name_of_the_guide_does_not_break_at_its_hyphen(desktop):
     script = """const name = document.querySelector(".cards td code");
         name.textContent = "epoll-reuseport";
