@@ -261,7 +261,8 @@ def test_without_one_of_its_studies_a_claim_is_judged_by_the_other(tmp_path):
 def test_cases_without_an_answer_keep_t6_from_holding_whole(tmp_path, answers, verdict):
     path = tmp_path / "made" / "cases" / "cases.jsonl"
     path.parent.mkdir(parents=True)
-    cases = pd.DataFrame({"subject": list("abc"[: len(answers)]), "holds": answers})
+    subjects = ["a", *"abc"[: len(answers)]]  # one was asked again
+    cases = pd.DataFrame({"subject": subjects, "holds": [False, *answers]})
     cases.assign(question="leaks").to_json(path, orient="records", lines=True)
     (claim,) = judged(tmp_path, LEDGER["T6"])
     assert claim.finding.verdict == verdict

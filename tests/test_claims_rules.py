@@ -187,6 +187,7 @@ def test_compare_names_what_is_missing():
     assert "thread, size 64 or 32" in judged.why
     failed = frame.assign(ok=frame.model != "pool", failure="server died")
     assert "server died" in compare(failed, "more").why
+    assert "4 trials" in compare(frame[frame.block < 3], "more").why
 
 
 def test_a_pair_has_the_interval_that_its_section_prints():
@@ -227,6 +228,7 @@ SURVIVES = {"rule": "survives", "arm": {"model": "select"}}
         ({1000: (1, 1), 2000: (1, 1)}, IN_PART),
         ({1000: (1, 1), 2000: (0, 1)}, IN_PART),
         ({1000: (1, 1)}, IN_PART),
+        ({1000: (1, 1), 3000: (1, 1)}, IN_PART),
         ({1000: (0, 0), 2000: (1, 1)}, NOT),
         ({1000: (0, 1), 2000: (1, 0)}, IN_PART),
         ({5: (1, 1)}, OPEN),
@@ -276,6 +278,8 @@ def test_a_limit_lies_between_levels_that_were_tried(epoll, select, verdict):
     broken = min((level for level in epoll if not all(epoll[level])), default=99)
     whole = max((level for level in epoll if level < broken), default=0)
     assert f"up to {whole} " in judged.why
+    untried = verdict == OPEN and broken == 99
+    assert ("the most that was tried" in judged.why) == untried
 
 
 @pytest.mark.parametrize(
@@ -291,6 +295,8 @@ def test_servers_of_several_processes_are_compared_with_their_like(tried, verdic
     epoll, select = (pd.concat([one, more]) for more in six)
     assert outlasts(epoll, select).verdict == verdict
     assert outlasts(epoll, one).verdict == OPEN
+    single = survivors({1: (1,), 2: (1,)}).assign(processes=1)
+    assert outlasts(single, one).verdict == HOLDS
 
 
 def outlasts(epoll, select):

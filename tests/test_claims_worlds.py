@@ -164,6 +164,8 @@ def test_a_printed_ratio_is_judged_by_its_levels(printed, expected):
         "expect": "less",
     }
     assert verdict(pd.DataFrame(), rule, printed) == expected
+    limited = printed is not None and "undetermined" in printed.to_numpy()
+    assert limited == ("bottleneck" in claims.apply(pd.DataFrame(), rule, printed).why)
 
 
 def cell_of(rule, middle, scatter):

@@ -82,12 +82,13 @@ def test_the_servers_share_is_of_the_cores_that_its_workers_could_use(
 def in_turns(factors: dict, *, loop: str = "closed", **more) -> dict:
     """Return a trial of three slices of 20 ms, of which others disturbed the second."""
     kept = {"round": [4, 5, 6], "disturbed": [5], "lead_in_ms": 1.0, "pause_ms": None}
-    kept |= {"requests": [38, 5, 38], "lead_in_requests": [2, 0, 2]}
+    kept |= {"requests": [38, 5, 38], "lead_in_requests": [4, 0, 4]}
     kept |= {"seconds": [0.019] * 3, "server_cpu_ns": [8_000_000, 9_000_000, 8_000_000]}
     kept |= {"rest_cpu_ns": [2_000_000, 0, 2_000_000], "response_ns": [0] * 3}
     trial = _trial(turns=kept | more)
     trial["factors"] = factors
-    trial["client"] |= {"loop": loop, "active": factors.get("connections")}
+    trial["client"] |= {"loop": loop, "active": factors.get("active")}
+    trial["client"]["connections"]["established"] = factors["connections"]
     trial["client"]["window"] |= {"requests": 81, "bytes": 8100, "seconds": 0.057}
     return trial
 
@@ -99,7 +100,9 @@ ECHO = {"workload": "echo", "connections": 50, "size": 64}
     ("factors", "loop", "whole"),
     [
         (ECHO, "closed", False),
+        (ECHO | {"connections": 100}, "closed", False),
         (ECHO | {"connections": 1000}, "closed", True),
+        (ECHO | {"connections": 1000, "active": 50}, "closed", False),
         (ECHO | {"size": 65536}, "closed", True),
         (ECHO | {"workload": "work", "delay": "fixed:5ms"}, "closed", True),
         (ECHO | {"workload": "http"}, "closed", True),
@@ -111,7 +114,7 @@ def test_a_rate_is_of_whole_slices_where_answers_outlast_the_lead_in(
     factors, loop, whole
 ):
     row = schema.flatten(in_turns(factors, loop=loop))
-    rate = 80 / 0.040 if whole else 76 / 0.038
+    rate = 84 / 0.040 if whole else 76 / 0.038
     assert row["throughput_rps"] == pytest.approx(rate)
     assert row["bytes_per_s"] == pytest.approx(100 * rate)
 
@@ -126,8 +129,9 @@ def test_with_one_slow_answer_at_a_time_its_rate_is_right():
 
 
 def test_rounds_that_others_disturbed_are_in_no_mean():
-    row = schema.flatten(in_turns(ECHO))
-    assert row["server_cpu_per_request_s"] == pytest.approx(16e-3 / 80)
+    row = schema.flatten(in_turns(ECHO, response_p99_ns=[2e6, 9e9, 4e6]))
+    assert row["slice_p99_s"] == pytest.approx(0.003)
+    assert row["server_cpu_per_request_s"] == pytest.approx(16e-3 / 84)
     assert row["rest_cpu_share"] == pytest.approx(0.2)
     whole = schema.flatten(in_turns(ECHO, disturbed=[4, 5, 6]))
     assert whole["throughput_rps"] == 1000.0  # as the client reports it

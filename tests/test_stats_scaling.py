@@ -15,7 +15,7 @@ def test_the_published_example():
     assert fit.alpha.value == pytest.approx(0.0277285, rel=1e-4)
     assert fit.beta.value == pytest.approx(0.0001044, rel=1e-3)
     assert fit.gamma.value == pytest.approx(89.9952330, rel=1e-5)
-    residuals = fit.residuals.throughput - fit.residuals.fitted
+    residuals = fit.residuals.residual * fit.residuals.fitted
     assert residuals.min() == pytest.approx(-81.7, abs=0.05)
     assert residuals.max() == pytest.approx(111.1, abs=0.05)
     assert fit.predict(N) == pytest.approx(fit.residuals.fitted)

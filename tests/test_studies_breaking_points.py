@@ -169,6 +169,16 @@ def test_a_server_that_did_not_start_is_a_symptom(tmp_path):
     assert "start" in row["server"]
 
 
+def test_the_limit_that_most_trials_met_is_a_symptom_and_a_bottleneck_is_none(tmp_path):
+    lost = run(tmp_path, models=("epoll",), connections=(100,)).assign(
+        surviving=10, refused_reason=None, label=["client-bound"] * 2 + [None]
+    )
+    assert "bound" not in bp.atlas(lost).iloc[0]["server"]
+    limits = ["limit-bound:threads", "limit-bound:backlog", "limit-bound:threads"]
+    row = bp.atlas(lost.assign(label=limits)).iloc[0]
+    assert row["server"] == "no more threads"
+
+
 @pytest.mark.parametrize(("levels", "carried"), [((1, 2), 0), ((100, 200), math.nan)])
 def test_nothing_is_said_to_be_carried_below_what_was_tried(tmp_path, levels, carried):
     frame = run(tmp_path, models=("epoll",), connections=levels).assign(surviving=0)

@@ -1,5 +1,7 @@
 """Simulated sweeps of study 10, against plain loops."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,25 @@ def test_taking_turns_takes_the_weather_out():
         coverage.log_ratios(rng, 200, 8, together=t).std() for t in (True, False)
     )
     assert turns < 0.3 * sweeps
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_simulated_ratio_is_the_median_of_its_rounds(together):
+    logs = coverage.log_ratios(np.random.default_rng(5), 2, 3, together=together)
+    rng, size = np.random.default_rng(5), (2, 3, coverage.ROUNDS)
+
+    def noise():
+        """Return a walk of 10 % over a trial, with bursts of 30 % in it."""
+        steps, bursts = rng.standard_normal(size), rng.random(size) < 0.05
+        walk = np.zeros(size)
+        for last in range(coverage.ROUNDS):
+            walk[..., last] = steps[..., : last + 1].sum(axis=-1)
+        return walk * 0.1 / math.sqrt(coverage.ROUNDS) + np.where(bursts, 0.3, 0)
+
+    machine = noise()
+    machine -= machine if together else noise()
+    one, other = 0.05 * rng.standard_normal((2, *size))
+    assert logs == pytest.approx(np.median(machine + one - other, axis=-1))
 
 
 def test_a_sweep_stops_at_the_first_narrow_interval():

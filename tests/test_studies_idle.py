@@ -29,7 +29,11 @@ def crossings(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_a_known_crossing_is_recovered_in_every_block():
-    assert crossings(trials(at=30))["crossing"].tolist() == pytest.approx([30] * 6)
+    frame = trials(at=30)
+    assert crossings(frame)["crossing"].tolist() == pytest.approx([30] * 6)
+    two = crossings(frame[frame["active"].isin([LEVELS[0], LEVELS[-1]])])
+    assert two["crossing"].tolist() == pytest.approx([30] * 6)
+    assert crossings(frame[frame["active"] == LEVELS[0]]).empty
 
 
 def test_noise_moves_it_and_not_far():

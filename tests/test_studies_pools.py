@@ -119,8 +119,8 @@ def test_too_few_sizes_or_blocks_predict_nothing():
         (steady(cost=4.0), OPEN, 16 / 101),
         (steady().assign(model="thread"), OPEN, None),  # no pool at all
         (bound_at(16), HOLDS, 1.0),
-        (bound_at(101), OPEN, None),
-        (bound_at(200), OPEN, None),
+        (bound_at(101), OPEN, 1 / 1.01),
+        (bound_at(200), OPEN, 1 / 1.01),
     ],
 )
 def test_the_rule_of_the_best_pool(trials, verdict, effect):
@@ -128,6 +128,19 @@ def test_the_rule_of_the_best_pool(trials, verdict, effect):
     assert judged.verdict == verdict
     if effect is not None:
         assert judged.effect.value == pytest.approx(effect, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("trials", "said"),
+    [
+        (steady(slowed={101: 1.1}), "101 predicted; 101 workers, the best pool"),
+        (steady(slowed={101: 0.84}), "101 workers, against 200, the best pool"),
+        (steady((1, 4, 16, 64, 101)), "growing at 101, the largest pool"),
+        (bound_at(101), "the bottleneck of 101 workers"),
+    ],
+)
+def test_the_rule_of_the_best_pool_says_what_it_compares(trials, said):
+    assert said in apply(trials, {"rule": "best_pool", "arm": {"model": "pool"}}).why
 
 
 @pytest.mark.parametrize(

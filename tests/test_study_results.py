@@ -120,6 +120,7 @@ def test_no_infinite_number_gets_into_the_file(tmp_path):
 def test_why_a_sweep_stopped_and_how_wide_it_is():
     widths = [
         {"metric": "throughput_rps", "half_width": 0.08, "target": 0.05},
+        {"metric": "response_mean_s", "half_width": 0.09, "target": 0.1},
         {"metric": "response_p99_s", "half_width": None, "target": 0.1},
     ]
     entry = {"stopping": {"reason": "all 9 blocks", "widths": widths}}
