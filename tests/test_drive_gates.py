@@ -339,6 +339,11 @@ VERDICTS = {
         changed(BUSY, cores__watched=[0]),
         False,
     ),
+    "others beside servers in turns, of which no round tells": (
+        gates.quiet,
+        changed(BUSY, cores__watched=[0]) | {"turns": {"round": [0, 1]}},
+        True,
+    ),
     "think time is part of the cycle": (
         gates.little,
         closed(client__think_s=0.010, client__active=200),

@@ -103,6 +103,7 @@ WIDE_MOST, ONE_GOOD = _rows(50, 100, 150, 50, 100, 150), _rows(100)
 NEXT = {
     "nothing is there": ([[], []], {}, (0, 1)),
     "below n_min": ([_rows(1, 1), _rows(9, 1)], {}, (0, 1)),
+    "a block that was left half done": ([_rows(1, 1), _rows(9)], {}, (1,)),
     "every cell is narrow": (
         [_rows(100, 101, 100), _rows(50, 50, 50.1)],
         {},
@@ -145,6 +146,11 @@ NEXT = {
     # all cells of the set with a wide ratio, none of the other set
     "more trials go to whole sets": (TWO_SETS, OF_TWO_SETS, (0, 1, 2)),
     "also where a budget pays": (TWO_SETS, OF_TWO_SETS | PAID, (0, 1, 2)),
+    "a cell alone is in no set": (
+        [_rows(100, 100, 100, 101), _bases(4), _ratios(*WIDE)],
+        {"n_min": 4, "sets": ((1, 2),)},
+        (1, 2),
+    ),
     "three ratios are not enough": (
         [_bases(3), _ratios(*NARROW[:3])],
         {"sets": ((0, 1),)},

@@ -90,6 +90,7 @@ def test_the_best_pool_is_not_compared_with_itself(tmp_path, slowed, told):
 def test_too_few_sizes_or_blocks_predict_nothing():
     assert pools.knee(steady((1, 4))) is None
     assert pools.knee(steady(blocks=1)) is None
+    assert pools.knee(steady((1, 4, 16), blocks=2)) is not None
 
 
 @pytest.mark.parametrize(

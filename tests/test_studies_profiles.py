@@ -77,6 +77,8 @@ def test_a_flame_graph_puts_what_was_called_above_its_caller(tmp_path):
     assert frames["width"].groupby(frames["depth"]).sum()[0] == pytest.approx(100)
     callers = frames.loc[["__send", "do_syscall_64", "__sys_sendto"]]
     assert callers["depth"].tolist() == [0, 1, 2]
+    assert callers["part"].tolist() == ["own code", "entry and exit", "send"]
+    assert frames.loc["kmalloc", "part"] == "send"  # it is in no part by name
     assert (callers["left"].diff().dropna() >= 0).all()
     assert callers["width"].tolist() == pytest.approx([500 / 7, 500 / 7, 300 / 7])
     widest = profiles.flames(taken, least=60)
