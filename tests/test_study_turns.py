@@ -93,6 +93,11 @@ def test_the_course_of_a_ratio_is_that_of_rounds_which_both_have():
     assert not len(turns.differences(elsewhere, base, rate))
     assert turns.course(elsewhere, base, rate).empty
     assert turns.course(base.assign(set=None), base, rate).empty
+    idle = trials("a", [0, 0, 0], 4)
+    sides = (
+        side.assign(block=0, repeat=0, throughput_rps=100) for side in (idle, base)
+    )
+    assert not len(turns.of_trials(*(turns.Side(side, rate) for side in sides)))
 
 
 def test_what_disturbs_a_round_leaves_the_ratio_alone():
