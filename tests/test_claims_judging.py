@@ -89,3 +89,14 @@ def test_code_and_libraries_are_inputs(judge, monkeypatch, tmp_path):
     assert judge() == 2
     monkeypatch.setattr(judging.schema, "__file__", str(tmp_path / "a" / "b" / "c.py"))
     assert judge() == 3
+
+
+def test_published_tables_are_inputs(judge, monkeypatch, tmp_path):
+    published = tmp_path / "paper" / "published"
+    published.mkdir(parents=True)
+    monkeypatch.setattr(judging.schema, "project_root", lambda: tmp_path)
+    judge()
+    for text in ("a table", "another"):
+        before = judge()
+        (published / "table.csv").write_text(text, "utf-8")
+        assert judge() == before + 1

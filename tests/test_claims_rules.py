@@ -553,6 +553,8 @@ APART = crossed(0.05, 1.0, (1, 10, 100, 1000), n=8)
     [
         (TUNED, HOLDS),
         (crossed(1.0, 0.05), NOT),
+        # however little more it moves
+        (crossed(1.0, 1.3, cv=1e-3), HOLDS),
         (trials({("epoll", 10): 1.0}), OPEN),
         # too few blocks
         (TUNED[TUNED.block < 4], HOLDS),

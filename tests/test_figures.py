@@ -217,6 +217,16 @@ def test_figures_call_a_listed_model_by_its_name_and_others_by_their_labels():
     assert figures.names(trials) == {"epoll-et": "epoll-et", "netty": "Netty"}
 
 
+def test_models_stand_as_the_list_has_them_then_by_family_and_name():
+    listed = [{"name": "zz", "family": "readiness", "label": "Z"}, {"name": "fork"}]
+    families = {"b": "threads", "a": "threads", "0": "completion", "fork": "processes"}
+    rows = {"model": [*families, "zz"], "family": [*families.values(), "readiness"]}
+    trials = pd.DataFrame(rows)
+    trials.attrs["registry"] = listed
+    expected = {"zz": "Z", "fork": "fork", "a": "a", "b": "b", "0": "0"}
+    assert list(figures.labels(trials).items()) == list(expected.items())
+
+
 def test_a_name_stands_where_its_line_ends_on_an_inverted_axis():
     rows = [("epoll", 1, 5.0), ("epoll", 9, 1.0), ("poll", 1, 8.0), ("poll", 9, 1.0)]
     grid = curves("model x y", rows)

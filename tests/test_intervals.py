@@ -181,6 +181,8 @@ def test_a_ratio_pairs_trials_of_a_block_and_has_t_on_logs():
     assert row["value"] == pytest.approx(math.exp(logs.mean()))
     assert (row["lo"], row["hi"]) == t_on_logs(logs)
     assert row["p"] == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
+    idle = rate_ratios(trials({"a": [*y, 0.0], "b": [*x, 12.0]})).iloc[0]
+    assert idle.equals(row)  # a block without a rate has no ratio
 
 
 def test_arms_that_share_no_block_are_compared_by_welch():

@@ -47,7 +47,9 @@ def test_without_numbers_text_is_text():
 
 
 def test_a_number_without_bounds_shows_n_and_method_alone():
-    assert numbers.hover(1, None, "t") == "n = 1, t"
+    row = {"text": "29", "n": 1, "level": 0.95, "method": "t", "lo": None}
+    assert numbers.title(row) == numbers.hover(1, None, "t") == "n = 1, t"
+    assert numbers.title(row | {"lo": 1.0}) == "29, n = 1, 95 % interval, t"
 
 
 @pytest.mark.parametrize(

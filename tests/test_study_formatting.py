@@ -52,6 +52,8 @@ def test_no_digit_that_the_interval_does_not_carry(value, half, text):
         # a bound above zero is not printed as zero
         (4.2, 37, 337, "37 [4, 337]"),
         (0.03, 0.4, 10.6, "0.40 [0.03, 10.60]"),
+        # unless it is as good as zero
+        (0.5, 1000, 1999.5, "1000 [0, 2000]"),
         # the shorter side of a ratio carries its digits
         (0.94, 2.33, 5.75, "2.3 [0.9, 5.8]"),
         # a bound beside 1 alone gets the digits that it needs, four at most
@@ -147,11 +149,12 @@ def test_metrics_have_name_unit_and_better_direction():
     assert metric("response_p99_s").label.startswith("99th percentile")
     assert (metric("connect_mean_s").unit, metric("accepted").unit) == ("s", "count")
     assert metric("new_thing").label == "new thing"
+    assert metric("processes").label == "copies of the server"
 
 
 def test_every_number_of_the_references_has_words_of_its_own():
     """Which readers of the explorer choose by; a name of the code says little."""
-    files = [f for n in ("cells", "ratios") for f in ROOT.glob(f"runs/*/*/{n}.csv")]
+    files = [f for n in ("cells", "ratios") for f in ROOT.glob(f"runs/reference-*/*/{n}.csv")]
     columns = [pd.read_csv(path, usecols=["metric"])["metric"] for path in files]
     found = set(pd.concat(columns))
     assert "knee" in found
