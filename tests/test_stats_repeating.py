@@ -83,8 +83,9 @@ def test_trials_needed_is_the_smallest_that_does():
 
     assert width(n) <= 0.01 < width(n - 1)
     assert repeating.trials_needed([5.0, 5.0], relative_half_width=0.01) == 2
-    with pytest.raises(ValueError, match="pilot"):
-        repeating.trials_needed([5.0], relative_half_width=0.01)
+    for pilot, width in (([5.0], 0.01), ([-1.0, 1.0], 0.01), ([4.0, 5.0], 0.0)):
+        with pytest.raises(ValueError, match="pilot"):
+            repeating.trials_needed(pilot, relative_half_width=width)
 
 
 # ---- drift -------------------------------------------------------------------

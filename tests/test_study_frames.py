@@ -27,6 +27,21 @@ def test_one_row_per_trial_with_every_column_of_the_schema(tmp_path):
     assert frame.attrs["notes"] == []
 
 
+def test_a_trial_in_turns_has_its_set_and_its_rounds(tmp_path):
+    counts = {"requests": [9, 9], "lead_in_requests": [1, 1], "seconds": [0.02] * 2}
+    counts |= {"response_ns": [1000] * 2, "server_cpu_ns": [1000] * 2}
+    lines = made.sweep(("epoll",), (10,), blocks=2)
+    for line in lines:
+        block = line["block"]
+        line["turns"] = counts | {"set": f"of {block}", "carried": block == 1}
+        line["turns"] |= {"round": [3, 4 + block], "beside": 2}
+        line["turns"] |= {"slice_ms": 21.0, "lead_in_ms": 1.0}
+    frame = made.load(tmp_path, lines)
+    assert frame["set"].tolist() == ["of 0", "of 1"]
+    assert frame["carried"].tolist() == [False, True]
+    assert [list(rounds.number) for rounds in frame["rounds"]] == [[3, 4], [3, 5]]
+
+
 def test_rows_follow_block_and_order_however_they_were_written(tmp_path):
     frame = made.load(tmp_path, made.sweep(blocks=3)[::-1])
     places = list(zip(frame.block, frame.order, strict=True))

@@ -71,6 +71,9 @@ static void a_meter_spaces_messages_by_their_bytes(void)
         assert(meter_book(&m, 0, 100) == i * NS_PER_S / 10);
     assert(meter_book(&m, 5 * NS_PER_S, 100) == 5 * NS_PER_S);
     assert(meter_book(&m, 5 * NS_PER_S, 1) == 51 * NS_PER_S / 10);
+    struct meter slow = meter_make(0.5);
+    assert(meter_book(&slow, 0, 1) == 0);
+    assert(meter_book(&slow, 0, 1) == 2 * NS_PER_S);
     struct meter unlimited = meter_make(0);
     assert(meter_book(&unlimited, 42, 1 << 30) == 42);
     assert(meter_book(&unlimited, 42, 1 << 30) == 42);

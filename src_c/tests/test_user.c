@@ -172,25 +172,34 @@ static void a_user_goes_round(void)
     struct user u = {.fd = -1, .row = &row};
     const char *out;
     char copy[300];
-    size_t n;
+    size_t n, left;
     user_connect(&u, 5, 100);
     user_connected(&u, 200);
-    assert(u.state == USER_READY && row.established == 1);
+    assert(u.state == USER_READY && u.fd == 5 && row.established == 1);
+    assert(row.attempted && u.since_ns == 100 && u.opened_ns == 200);
+    u.failures = 2; /* to connect: an answer ends the row of them */
     assert(user_receive(&u, &asks, "x", 1) == USER_GARBLED);
     for (int i = 0; i < 3; i++) {
+        u.wants = true;
         user_ask(&u, &asks, false, 1000, 1100, &rng);
+        assert(!u.wants);
         out = user_outgoing(&u, &n);
         memcpy(copy, out, n);
         user_sent(&u, 1);
+        assert(user_outgoing(&u, &left) == out + 1 && left == n - 1);
         user_sent(&u, n - 1);
+        assert(user_outgoing(&u, &left) == out + n && left == 0);
         assert(user_receive(&u, &asks, copy, n) == USER_ANSWERED);
         assert(u.state == USER_READY && u.asked == 1u + (unsigned)i);
+        assert(u.asked_here == u.asked && u.failures == 0);
+        assert(u.intended_ns == 1000 && u.since_ns == 1100);
     }
     uint32_t generation = u.generation;
     user_hang_up(&u, false, 700);
     assert(u.state == USER_AWAY && u.fd == -1 && u.generation != generation);
     assert(row.session_ns == 500);
     user_connect(&u, 6, 800);
+    assert(u.asked_here == 0);
     user_hang_up(&u, true, 900);
     assert(u.state == USER_GONE && row.session_ns == 500);
     asks_free(&asks);
