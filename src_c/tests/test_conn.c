@@ -19,13 +19,15 @@
 static char spare[CONN_CHUNK], in[CONN_CHUNK];
 static struct server server;
 static struct worker worker = {&server, 0, {.spare = spare}};
+static char others_spare[CONN_CHUNK];
+static struct worker other = {&server, 1, {.spare = others_spare}};
 
 static struct conn *open_on(const char *workload, int fd)
 {
     struct workload_options options = {.buckets = 4};
     struct sockaddr_in6 peer = {.sin6_family = AF_INET6};
     server.workload = workload_find(workload);
-    server.stats = stats_new(1);
+    server.stats = stats_new(2);
     if (server.workload->setup)
         assert(!server.workload->setup(&options));
     struct conn *conn = conn_open(&worker, fd, &peer, 0);
@@ -33,10 +35,16 @@ static struct conn *open_on(const char *workload, int fd)
     return conn;
 }
 
+static uint64_t served_by(const struct worker *who)
+{
+    return server.stats->workers[who->index].requests;
+}
+
 static void shut(struct conn *conn, unsigned requests)
 {
     conn_close(conn);
     assert(server.stats->requests == requests);
+    assert(served_by(&worker) + served_by(&other) == requests);
     assert(server.stats->open_now == 0 && server.stats->accepted == 1);
     conn_free(conn, 0);
     if (server.workload->teardown)
@@ -91,10 +99,11 @@ static void sleeps_answers_and_the_next_request_take_turns(void)
     assert(receive(conn, "5 1\n6 1\n0") == WANT_SLEEP);
     uint64_t first = conn->wake_ns;
     assert(conn_woken(conn) == WANT_WRITE && unsent_is(conn, "5\n"));
-    assert(conn_sent(conn, 1) == WANT_WRITE);
+    assert(conn_sent(conn, 1) == WANT_WRITE && conn->send_buffer);
     assert(conn_sent(conn, 1) == WANT_SLEEP && conn->wake_ns > first);
     /* completion models cannot refuse bytes that come meanwhile */
-    assert(conn_keep(conn, " 3\n", 3) && conn_keep(conn, NULL, 0));
+    assert(conn_keep(conn, " 3\n", 3) && !conn->ended);
+    assert(conn_keep(conn, NULL, 0) && conn->ended);
     assert(conn_woken(conn) == WANT_WRITE && unsent_is(conn, "11\n0\n"));
     assert(conn_sent(conn, 5) == WANT_CLOSE);
     shut(conn, 3);
@@ -165,12 +174,34 @@ static void what_waits_takes_no_more_than_it_needs(void)
     shut(conn, 2);
 }
 
+static void echo_one(struct conn *conn)
+{
+    assert(receive(conn, "x") == WANT_WRITE && conn_sent(conn, 1) == WANT_READ);
+}
+
+/* As where a connection goes from thread to thread. */
+static void requests_stay_with_the_worker_that_served_them(void)
+{
+    struct conn *conn = open_on("echo", open("/dev/null", 0));
+    echo_one(conn);
+    conn_move(conn, &worker);
+    conn_move(conn, &other);
+    assert(served_by(&worker) == 1 && served_by(&other) == 0);
+    echo_one(conn);
+    echo_one(conn);
+    conn_move(conn, &worker);
+    assert(served_by(&worker) == 1 && served_by(&other) == 2);
+    echo_one(conn);
+    shut(conn, 4);
+}
+
 static void a_failure_is_counted_and_closes(void)
 {
     struct conn *conn = open_on("echo", open("/dev/null", 0));
     assert(receive(conn, "lost") == WANT_WRITE);
     assert(conn_failed(conn, EPIPE) == WANT_CLOSE);
     assert(conn_unsent(conn).length == 0 && conn->want == WANT_CLOSE);
+    assert(conn->ended); /* there is nothing to drain */
     assert(server.stats->errors[EPIPE] == 1);
     shut(conn, 1);
 }
@@ -200,6 +231,8 @@ static void the_last_answer_arrives_though_more_was_sent(void)
     connect_pair(ends);
     struct conn *conn = open_on("work", ends[1]);
     assert(send(ends[0], "bad\n and more", 13, 0) == 13);
+    for (int i = 0; i < 2; i++) /* than one look reads away */
+        assert(send(ends[0], in, CONN_CHUNK, 0) == CONN_CHUNK);
     assert(recv(ends[1], in, 4, 0) == 4);
     assert(conn_received(conn, in, 4) == WANT_WRITE);
     struct span out = conn_unsent(conn);
@@ -258,7 +291,8 @@ static void who_is_late_is_told_and_closed(void)
     assert(conn_timed_out(conn) == WANT_WRITE);
     assert(unsent_is(conn, "ERR the line took too long\n"));
     assert(conn_deadline_ns(conn) <= clock_now_ns() + NS_PER_S);
-    assert(conn_timed_out(conn) == WANT_CLOSE);
+    assert(conn_deadline_ns(conn) > clock_now_ns());
+    assert(conn_timed_out(conn) == WANT_CLOSE && !conn_unsent(conn).length);
     assert(server.stats->timeouts[TIMEOUT_HEADER] == 1);
     assert(server.stats->timeouts[TIMEOUT_IDLE] == 0);
     shut(conn, 0);
@@ -274,6 +308,7 @@ int main(void)
     the_end_after_a_beginning_brings_no_bytes();
     an_answer_keeps_its_buffer_until_it_is_sent();
     what_waits_takes_no_more_than_it_needs();
+    requests_stay_with_the_worker_that_served_them();
     a_failure_is_counted_and_closes();
     the_last_answer_arrives_though_more_was_sent();
     without_limits_nothing_has_a_deadline();

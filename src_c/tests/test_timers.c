@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "reactor/timers.h"
+#include "server/stop.h"
 
 enum { TIMERS = 300, ROUNDS = 40000 };
 
@@ -67,10 +69,29 @@ static void due_ones_come_in_order(void)
     timers_free(&timers);
 }
 
+/* A poller sleeps until the first is due, and for ever without one; a server
+ * that ends looks up from time to time. */
+static void a_poller_sleeps_until_the_first_is_due(void)
+{
+    struct timers timers = {0};
+    assert(timers_timeout_ns(&timers, false) == -1);
+    assert(timers_timeout_ns(&timers, true) == STOP_POLL_NS);
+    assert(timers_set(&timers, &all[0], clock_now_ns() + 90 * NS_PER_S));
+    assert(timers_timeout_ns(&timers, false) > (int64_t)(80 * NS_PER_S));
+    assert(timers_timeout_ns(&timers, true) == STOP_POLL_NS);
+    assert(timers_set(&timers, &all[1], 1));
+    assert(timers_timeout_ns(&timers, false) == 0);
+    assert(timers_timeout_ns(&timers, true) == 0);
+    timers_cancel(&timers, &all[0]);
+    timers_cancel(&timers, &all[1]);
+    timers_free(&timers);
+}
+
 int main(void)
 {
     any_order_of_setting_and_cancelling();
     due_ones_come_in_order();
+    a_poller_sleeps_until_the_first_is_due();
     puts("test_timers: passed");
     return 0;
 }

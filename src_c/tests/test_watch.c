@@ -5,6 +5,7 @@
  * unnoticed. Bounds leave room for ticks of 10 ms and for fork itself.
  */
 #include <assert.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,6 +128,18 @@ static void time_of_grandchildren_counts_once(void)
     close(ends[0]), close(ends[1]);
 }
 
+/* All else here takes less than a second. */
+static void whole_seconds_count(void)
+{
+    struct watch watch;
+    pid_t self = getpid();
+    assert(watch_make(&watch, &self, 1));
+    while (clock_thread_cpu_ns() < NS_PER_S + (uint64_t)BURNT_NS)
+        ;
+    is_about(watch_cpu_ns(&watch), (int64_t)clock_thread_cpu_ns());
+    watch_free(&watch);
+}
+
 static void a_pid_of_nobody_is_known(void)
 {
     assert(watch_exists(getpid()));
@@ -144,13 +157,34 @@ static void cores_never_go_backwards(void)
     cores_free(cores);
 }
 
+static void only_our_cores_count(void)
+{
+    cpu_set_t all, one;
+    assert(sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &all))
+            CPU_SET(core, &one);
+    assert(sched_setaffinity(0, sizeof one, &one) == 0);
+    struct cores *narrow = cores_make();
+    assert(sched_setaffinity(0, sizeof all, &all) == 0);
+    struct cores *wide = cores_make();
+    int64_t few_ns = cores_read(narrow).busy_ns;
+    int64_t many_ns = cores_read(wide).busy_ns;
+    assert(few_ns > 0 && (CPU_COUNT(&all) == 1 || few_ns < many_ns));
+    cores_free(narrow);
+    cores_free(wide);
+}
+
 int main(void)
 {
+    whole_seconds_count(); /* before there are children whose time is ours */
     clocks_of_the_living_are_read();
     time_of_children_stays(true);
     time_of_children_stays(false);
     time_of_grandchildren_counts_once();
     a_pid_of_nobody_is_known();
     cores_never_go_backwards();
+    only_our_cores_count();
     puts("test_watch: passed");
 }
