@@ -214,6 +214,7 @@ def test_a_set_holds_so_many_processes_whose_pages_are_shared():
 
 FEW = {
     "a user": ({"connections": 1}, True),
+    "two users": ({"connections": 2}, True),
     "many users": ({"connections": 50}, False),
     "one of many talks": ({"connections": 1000, "active": 1}, True),
     "requests at a rate": ({"connections": 1, "rate": 100.0}, False),
@@ -226,6 +227,64 @@ FEW = {
 def test_a_slice_is_short_where_one_user_asks_for_little(setting, short):
     length_s = turns.usual_slice_s({"workload": "echo"} | setting)
     assert length_s == (turns.SLICE_FEW_S if short else turns.SLICE_S)
+
+
+def made_set(client: dict, *, pause_s: float | None = None) -> turns.Setting:
+    """Return the setting of a set of two servers, of 5 and 7 users."""
+    servers = tuple({"connections": users} for users in (5, 7))
+    where = {"cores": None, "programs": None}
+    times = {"slice_s": 0.02, "pause_s": pause_s}
+    return turns.Setting(servers, client, seed=3, **where, **times)
+
+
+@pytest.mark.parametrize(
+    ("client", "pause_s", "flags"),
+    [
+        ({}, None, "--slice 20ms --lead-in 1ms"),
+        ({}, 0.005, "--slice 20ms --lead-in 4ms --pause 5ms"),
+        ({"rate": 9.0}, None, "--slice 20ms --lead-in 4ms --late 0.2ms"),
+    ],
+)
+def test_a_client_is_told_how_long_slices_are_and_when_it_is_late(
+    client, pause_s, flags
+):
+    words = turns.client_flags(made_set(client, pause_s=pause_s))
+    assert " ".join(words).endswith(flags)
+    assert words[words.index("--connections") + 1] == "5,7"
+    swapped = turns.client_flags(made_set(client), order=(1, 0))
+    assert swapped[swapped.index("--connections") + 1] == "7,5"
+
+
+def test_a_trial_has_its_own_rows_of_the_table_and_its_share_of_companions():
+    """Counted ones; companions by requests, of all servers in all slices."""
+    counts = {"lead_in_requests": 2, "requests": 8, "response_ns": 100}
+    counts |= {"seconds": 0.019, "server_cpu_ns": 3_000_000, "rest_cpu_ns": None}
+    slices = [
+        counts | {"target": n % 2, "round": n // 2, "counted": n > 1} for n in range(6)
+    ]
+    slices[3]["response_p99_ns"] = 9000
+    report = {"requests": {"completed": 40}}
+    outcome = SimpleNamespace(
+        setting=made_set({"rate": 9.0}),
+        served=[None] * 2,
+        client={"repeated": 4},
+        slices=slices,
+        reports=[report] * 2,
+        companion_cpu_s=0.4,
+    )
+    others = interleaving._Others(0.5, 0.25, {1: 0.5, 2: 0.1}, [1])
+    first, second = (interleaving._rounds(outcome, n, others) for n in (0, 1))
+    assert first.round == [1, 2]
+    assert (first.response_p99_ns, second.response_p99_ns) == ([], [9000, None])
+    assert (first.others, first.disturbed, first.repeated) == ([0.5, 0.1], [1], 4)
+    usage = {"event": "usage", "cpu_user_s": 1.0, "cpu_system_s": 2.0}
+    served = SimpleNamespace(ended=SimpleNamespace(lines=[usage]), looks=[])
+    taken = interleaving._samples(outcome, served, first, others)
+    assert taken.companion_cpu_s == pytest.approx(0.4 * 20 / 80)
+    assert taken.cpu_user_s == pytest.approx(0.002)
+    assert taken.cpu_system_s == pytest.approx(0.004)
+    assert taken.steal_s == pytest.approx(0.25 * taken.window_s)
+    assert taken.other_cpu_s == pytest.approx(0.5 * taken.window_s)
 
 
 def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
