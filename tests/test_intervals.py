@@ -94,6 +94,8 @@ def test_a_fit_agrees_with_statsmodels_in_any_unit(x):
     bounds = DescrStatsW(x).tconfint_mean()
     assert (mean.lo, mean.hi) == pytest.approx(bounds, rel=1e-7, abs=1e-7)
     scaled = Fit.of(np.array(x) * 1e-3).interval(0.95, method="t", log=False)
+    with pytest.raises(ValueError, match="above 0"):
+        mean.scaled(0)
     assert mean.scaled(1e-3).hi == pytest.approx(scaled.hi, rel=1e-6)
 
 

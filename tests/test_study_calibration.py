@@ -69,6 +69,9 @@ def test_slices_of_turns_are_rates_and_disturbed_ones_are_left_out():
     assert slices["key"].tolist() == ["a", "a"]
     assert slices["window"].tolist() == [0, 2]
     assert slices["throughput_rps"].tolist() == pytest.approx([100, 300])
+    none = calibration.slices_of(trials.drop(columns="rounds"))
+    assert none.empty
+    assert list(none) == list(slices)
 
 
 @pytest.fixture

@@ -118,6 +118,7 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
         lead_in = counted["lead_in_requests"].sum()
         assert lead_in == target["slices"]["lead_in_requests"]
         every = slices[slices["target"] == number]
+        assert target["slices"]["warmup"] == len(every) - len(counted)
         requests = every[["requests", "lead_in_requests"]].sum().sum()
         assert requests == target["requests"]["completed"]
         assert not errors(target)
