@@ -247,11 +247,17 @@ def test_it_stops_when_the_budget_is_spent(monkeypatch):
     assert result.seconds < 14
 
 
+def test_a_server_that_answers_nobody_may_not_serve_at_all():
+    report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 50}
+    reason = measure._left(report | {"requests": {"unanswered": 50}})
+    assert reason == "hung, 50 of 50 clients without an answer; does it serve at all?"
+
+
 @pytest.mark.parametrize(
     ("ends", "reason"),
     [
         ("died", "killed by SIGKILL"),
-        ("hung", "42 of 50 clients"),
+        ("hung", "42 of 50 clients without an answer; does it serve so many at once?"),
         ("wrong", "wrong answers: 50"),
         ("gone", "closed all"),
         ("lost", "5 of 50 connections were lost: closed 5"),
