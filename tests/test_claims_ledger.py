@@ -12,6 +12,7 @@ from connlab import claims
 from connlab.claims import Finding, finding, forest
 from connlab.claims.ledger import found
 from connlab.claims.published import published
+from connlab.schema import project_root
 from connlab.study.interval import Interval
 
 HOLDS, IN_PART, NOT, OPEN = finding.VERDICTS
@@ -253,6 +254,13 @@ def test_without_one_of_its_studies_a_claim_is_judged_by_the_other(tmp_path):
     (tmp_path / "made" / "response-time" / "trials.jsonl").unlink()
     (claim,) = judged(tmp_path, SEVERAL)
     assert claim.finding.verdict == OPEN
+
+
+def test_a_claim_about_a_published_table_needs_no_study(tmp_path):
+    entries = claims.ledger(project_root() / "paper" / "rereadings.yml")
+    (claim,) = judged(tmp_path, next(entry for entry in entries if entry.published))
+    assert claim.finding.verdict != OPEN
+    assert "published cells" in claim.finding.why
 
 
 @pytest.mark.parametrize(

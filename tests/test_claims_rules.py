@@ -188,6 +188,9 @@ def test_compare_names_what_is_missing():
     failed = frame.assign(ok=frame.model != "pool", failure="server died")
     assert "server died" in compare(failed, "more").why
     assert "4 trials" in compare(frame[frame.block < 3], "more").why
+    assert "too wide" in compare(WIDE, "alike").why
+    near = two(105, 100, cv=0.006, n=6)
+    assert compare(near, "alike").why.startswith("a difference, which may")
 
 
 def test_a_pair_has_the_interval_that_its_section_prints():

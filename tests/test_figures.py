@@ -225,6 +225,9 @@ def test_models_stand_as_the_list_has_them_then_by_family_and_name():
     trials.attrs["registry"] = listed
     expected = {"zz": "Z", "fork": "fork", "a": "a", "b": "b", "0": "0"}
     assert list(figures.labels(trials).items()) == list(expected.items())
+    alone = trials[trials["model"] == "0"].assign(family="of another time")
+    assert figures.labels(alone) == {"0": "0"}
+    assert set(figures.palette(alone)) == {"0"}
 
 
 def test_a_name_stands_where_its_line_ends_on_an_inverted_axis():

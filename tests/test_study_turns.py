@@ -143,6 +143,8 @@ def test_a_trial_that_lacks_a_server_is_left_out_for_all():
         (0.9, 1.1, "undetermined"),
         (0.97, 1.06, "undetermined"),
         (0.94, 1.0, "undetermined"),
+        (1.0, 1.06, "undetermined"),
+        (1.0, 1.0, "alike"),
     ],
 )
 def test_what_an_interval_shows(lo, hi, verdict):
