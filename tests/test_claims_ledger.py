@@ -116,6 +116,8 @@ def test_the_forest_shows_every_ratio_whole(low, high):
     assert left < low < high < right
     line = axes.lines[0].get_xdata()
     assert (min(line), max(line)) == (low, high)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [HOLDS]
+    assert [1, 1] in [list(drawn.get_xdata()) for drawn in axes.lines]
 
 
 # ---- the ledger ----------------------------------------------------------------

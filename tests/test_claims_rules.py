@@ -576,6 +576,11 @@ def test_outweighs(frame, verdict):
     assert apply(frame, OUTWEIGHS).verdict == verdict
 
 
+def test_a_factor_that_no_trial_has_outweighs_nothing():
+    judged = apply(TUNED.drop(columns="model"), OUTWEIGHS)
+    assert (judged.verdict, judged.why[:17]) == (OPEN, "not measured here")
+
+
 @pytest.mark.parametrize(("cores", "verdict"), [(1, OPEN), (2, HOLDS)])
 def test_workers_tune_nothing_on_one_core(cores, verdict):
     finding = apply(TUNED.assign(server_cores=cores), OUTWEIGHS | {"cores": 2})
