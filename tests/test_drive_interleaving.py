@@ -12,6 +12,7 @@ from drive_fakes import manifest, measure, rows
 
 from connlab import schema
 from connlab.drive import capacity, flags, gates, grid, interleaving, machine, turns
+from connlab.drive.host import Ended
 from connlab.intervals import ratios
 from connlab.schema import project_root
 from connlab.study import load
@@ -285,6 +286,36 @@ def test_a_trial_has_its_own_rows_of_the_table_and_its_share_of_companions():
     assert taken.cpu_system_s == pytest.approx(0.004)
     assert taken.steal_s == pytest.approx(0.25 * taken.window_s)
     assert taken.other_cpu_s == pytest.approx(0.5 * taken.window_s)
+
+
+def test_a_server_of_a_set_is_told_with_its_count_its_exit_and_its_words():
+    ended = Ended(1, True, ({"event": "stats", "requests": 20},), "no memory", {})
+    ready = {"event": "ready", "model": "poll", "host": "::1", "port": 9}
+    here, afar = (
+        turns.Served({"model": name}, 0, ready, ended=ended)
+        for name in ("poll", "at:192.0.2.1:9")
+    )
+    outcome = SimpleNamespace(
+        setting=made_set({}),
+        served=[here, afar],
+        client={},
+        slices=[],
+        reports=[{}, {}],
+        companion_cpu_s=0.0,
+        seconds=9.0,
+    )
+    others = interleaving._Others(0.0, 0.0, {}, [])
+    ours, theirs = (
+        interleaving._outcome(outcome, MODELS["poll"], place, others)
+        for place in (0, 1)
+    )
+    server = ours.server
+    assert (server.model, server.exit) == (MODELS["poll"], 1)
+    assert server.stats.requests == 20
+    assert "no memory" in str(server.diagnostics)
+    assert (server.samples.window_from, server.unseen) == ("slices", None)
+    assert (theirs.server.samples, theirs.server.unseen) == (None, afar.at.why)
+    assert ours.seconds == 4.5
 
 
 def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):

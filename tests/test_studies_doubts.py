@@ -126,6 +126,7 @@ def test_a_ratio_of_chosen_trials_is_examined_with_the_verdict_that_is_printed(
     again = doubts.examine([study], SAME)
     assert again["printed"].tolist() == table.sort_values("load")["verdict"].tolist()
     assert set(again["kind"]) == {"same"}
+    assert again["model"].tolist() == table.sort_values("load")["model"].tolist()
     assert again["where"].tolist() == [f"{n} load" for n in (0.001, 0.01, 0.1, 1)]
     none_left = doubts.examine([study], {"none": lambda t: t.iloc[:0]})
     assert set(none_left["then"]) == {"undetermined"}

@@ -33,7 +33,9 @@ def test_a_known_crossing_is_recovered_in_every_block():
     assert crossings(frame)["crossing"].tolist() == pytest.approx([30] * 6)
     two = crossings(frame[frame["active"].isin([LEVELS[0], LEVELS[-1]])])
     assert two["crossing"].tolist() == pytest.approx([30] * 6)
-    assert crossings(frame[frame["active"] == LEVELS[0]]).empty
+    none = crossings(frame[frame["active"] == LEVELS[0]])
+    assert none.empty
+    assert set(none) == set(two)
 
 
 def test_noise_moves_it_and_not_far():
