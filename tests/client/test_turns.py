@@ -359,12 +359,15 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
 
 @pytest.mark.parametrize("settle", [[], ["--settle", 2]])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_target_that_refuses_is_reported(engine, settle, first):
+def test_a_target_that_refuses_is_reported(engine, settle, first, tmp_path):
     """It is given up alone, in a run that lets its users settle as well."""
     order = slice(None, None, 1 if first else -1)
     with servers(1) as (_, (port,)), reserved_port() as closed:
         flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
+        flags += ["--slices", tmp_path / "slices.csv"]
         result = turns([closed, port][order], *flags)
+    had_turns = set(pd.read_csv(tmp_path / "slices.csv")["target"])
+    assert had_turns == {1 if first else 0}
     refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}
