@@ -687,6 +687,8 @@ def test_json_has_what_every_ratio_can_be_made_of_again(monkeypatch):
     result = compared(monkeypatch, THREE, noise=0.01)
     document = document_of(result)
     rows = [row for row in document["each_set"] if row["server"] == "poll"]
+    assert {round(row["client"] * 1e9) for row in rows} == {900}  # ns a request
+    assert document["cores"] == result.plan.cores.in_trial()
     logs = [row["log_ratio_rate"] for row in rows]
     kept = document["ratios"]["rate"]["poll"]
     assert len(logs) == kept["n"] == result.n
