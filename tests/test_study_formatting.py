@@ -154,7 +154,9 @@ def test_metrics_have_name_unit_and_better_direction():
 
 def test_every_number_of_the_references_has_words_of_its_own():
     """Which readers of the explorer choose by; a name of the code says little."""
-    files = [f for n in ("cells", "ratios") for f in ROOT.glob(f"runs/reference-*/*/{n}.csv")]
+    files = [
+        f for n in ("cells", "ratios") for f in ROOT.glob(f"runs/reference-*/*/{n}.csv")
+    ]
     columns = [pd.read_csv(path, usecols=["metric"])["metric"] for path in files]
     found = set(pd.concat(columns))
     assert "knee" in found
