@@ -137,7 +137,8 @@ def _limits(verdict: Verdict) -> list[str]:
     if crowds.broke is not None:
         end = f"{crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
         return [f"It carried {end}"]
-    waited, clients = max((level.waited, level.clients) for level in crowds.levels)
+    waits = [(level.waited, level.clients) for level in crowds.levels]
+    waited, clients = max(waits, default=(0, 1))
     if waited < _WAITING * clients:
         return []
     return [

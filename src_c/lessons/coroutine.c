@@ -5,11 +5,10 @@
  *     main:            { epoll_wait -> accept, or switch to whoever can go on }
  *
  * No struct says how far a client has come: its stack does. A coroutine is a
- * stack that we may leave and come back to; swapcontext(3) swaps registers and,
- * by a system call, the signal mask. src_c/coroutine/ does without that call,
- * and has guard pages. No lock is needed: each goes on until it waits. See
- * models/coroutine.c and stackless.c. Try: strace -c build/lessons/coroutine:
- * with clients that pause (--think 5ms) two rt_sigprocmask a request.
+ * stack that we leave and come back to; swapcontext(3) swaps registers and, by
+ * a system call, the signal mask. No lock is needed: each goes on until it
+ * waits. Try: strace -c build/lessons/coroutine. Clients that pause (--think
+ * 5ms) cost two rt_sigprocmask a request; models/coroutine.c does without.
  */
 #include <arpa/inet.h>
 #include <err.h>
