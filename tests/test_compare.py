@@ -91,6 +91,27 @@ def test_with_many_servers_a_set_is_short_enough_for_four_in_a_minute():
     assert per_server_s == pytest.approx(10 * sets.SLICE_S)
 
 
+@pytest.mark.parametrize(
+    ("other", "options", "slice_s"),
+    [
+        ("poll", {"connections": 1}, sets.SLICE_FEW_S),
+        ("poll", {"connections": 2}, sets.SLICE_FEW_S),
+        ("at:127.0.0.1:7000", {"connections": 1}, sets.SLICE_FEW_S),
+        ("at:192.0.2.10:7000", {"connections": 1}, sets.SLICE_S),
+        ("poll", {"connections": 3}, sets.SLICE_S),
+        ("poll", {"connections": 1, "rate": 100.0}, sets.SLICE_S),
+        ("poll", {"connections": 1, "workload": "http"}, sets.SLICE_S),
+        ("poll", {"connections": 1, "workload": "work"}, sets.SLICE_S),
+    ],
+)
+def test_a_user_or_two_have_turns_as_short_as_in_sweeps(other, options, slice_s):
+    """In no shorter a set: it has as many more rounds."""
+    plan = make_plan(["epoll", other], **options)
+    assert plan.slice_s == slice_s
+    assert plan.client["duration"] == make_plan(["epoll", "poll"]).client["duration"]
+    assert measure._setting(plan, plan.servers, 0, None).slice_s == slice_s
+
+
 def test_a_lesson_is_started_by_its_own_command_without_flags():
     plan = make_plan(["epoll", "lessons/poll", "pool"], workers=3)
     epoll, lesson, pool, _again = (

@@ -54,6 +54,17 @@ def fade(listener: socket.socket, requests: int) -> None:
             client.close()
 
 
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        *[("127.0.0.9", True), ("localhost", True), ("::1", socket.has_ipv6)],
+        *[("192.0.2.10", False), ("no-such-host.invalid", False)],
+    ],
+)
+def test_whether_an_address_is_of_this_machine(host, here):
+    assert address.Address(host, 7000).here == here
+
+
 # ---- how it is named --------------------------------------------------------------
 
 

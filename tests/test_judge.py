@@ -469,7 +469,7 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
     cost = {"value": 2.5, "lo": 2.0, "hi": 3.125, "word": "dearer"}
     same = {"value": 1.0, "lo": 0.99, "hi": 1.01, "word": "alike"}
     alone = {"value": 0.5, "lo": None, "hi": None, "word": "undetermined"}
-    one = contest.Contest(1, 4, ratios={"./b {port}": {"cpu": alone}})
+    one = contest.Contest(1, 4, slice_s=0.002, ratios={"./b {port}": {"cpu": alone}})
     many = contest.Contest(
         50,
         7,
@@ -495,6 +495,7 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
     text = page.markdown(Judgement([good, bad], contests=[one, many]))
     assert row_of(text, "`a`")[0][1:5] == ["correct", "1 of 1", "10", "2.5 [2, 3.12]"]
     assert row_of(text, "`b`")[0][1:5] == ["not correct", "1 of 2", "—", "0.5"]
+    assert text.index("every 2 ms, in 4") < text.index("every 20 ms, in 7")
     (head,) = row_of(text.partition("50 connections")[2], "server")
     units = "answers, thousand requests/s; CPU per request, µs; p50, µs; p99, s"
     assert head[1:5] == units.split("; ")

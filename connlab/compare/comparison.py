@@ -408,6 +408,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "widest": comparison.widest(),
         "others_share": comparison.others_share,
         "strain": comparison.strain(),
+        "slice_s": plan.slice_s,
         "late_sets": comparison.late(),
         "engine": comparison.engine,
         "failed": comparison.failed,

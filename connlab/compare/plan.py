@@ -21,7 +21,8 @@ from connlab.drive.location import Location, ThisMachine
 #: the baseline under a second name, as a control
 AGAIN = "again"
 WORKLOADS = ("echo", "work", "http")
-#: slices of each server before those that are counted in a set
+#: slices of each server before those that are counted in a set. Where slices are short
+#: a set has as many more of them: what it costs to start it stays the same
 WARM_SLICES = 15
 #: slices of each server that are counted: with many servers fewer, so that the sets
 #: of a budget are enough for an interval
@@ -150,8 +151,7 @@ def make_plan(
         "http": {"path": f"/{web_page.PAGE}"},
     }
     remote = location.remote
-    slice_s = turns.SLICE_REMOTE_S if remote else turns.SLICE_S
-    lengths = _lengths(len(chosen), slice_s=slice_s, remote=remote)
+    lengths = _lengths(len(chosen), remote=remote)
     sets = location.cores({}) if remote else cores.split(cores.available(), server=1)
     client = {"workload": workload, **load, **of_workload[workload], **lengths}
     models = [
@@ -166,7 +166,7 @@ def make_plan(
         seed=seed,
         cores=sets,
         programs=binaries,
-        slice_s=slice_s,
+        slice_s=_slice_s(chosen, client, remote=remote),
         location=location,
     )
     _check_room(plan, connections)
@@ -174,11 +174,24 @@ def make_plan(
     return plan
 
 
-def _lengths(count: int, *, slice_s: float, remote: bool) -> dict[str, float]:
-    warm = WARM_SLICES
+def _slice_s(
+    chosen: Sequence[Server], client: Mapping[str, Any], *, remote: bool
+) -> float:
+    """Return the length of a slice: that of sweeps, unless one answers from afar."""
+    if remote:
+        return turns.SLICE_REMOTE_S
+    places = (servers.address_of(server.factors["model"]) for server in chosen)
+    if all(place is None or place.here for place in places):
+        return turns.usual_slice_s(client)
+    return turns.SLICE_S
+
+
+def _lengths(count: int, *, remote: bool) -> dict[str, float]:
+    warm, slice_s = WARM_SLICES, turns.SLICE_S
     counted = min(COUNTED_SLICES, max(COUNTED_MIN, COUNTED_OF_ALL // count))
     if remote:
         warm, counted = WARM_SLICES_AFAR, COUNTED_SLICES_AFAR
+        slice_s = turns.SLICE_REMOTE_S
     return {"duration": counted * slice_s * count, "warmup": warm * slice_s * count}
 
 

@@ -44,6 +44,15 @@ class Address:
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
+    def here(self) -> bool:
+        """Whether it is on this machine: one of its addresses can be bound here."""
+        try:
+            found = socket.getaddrinfo(self.host, 0, type=socket.SOCK_DGRAM)
+        except OSError:
+            return False
+        return any(_can_bind(family, place) for family, *_, place in found)
+
+    @property
     def why(self) -> str:
         """Why nothing is known of the server but what the client sees."""
         return f"not measured here: the server runs at {self}, started by hand"
@@ -120,6 +129,15 @@ class Elsewhere:
 def place(address: Address | None, name: str, host: Host) -> Host:
     """Return where a server lives: at its address, else where servers are started."""
     return host if address is None else Elsewhere(name, address)
+
+
+def _can_bind(family: int, place: tuple) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as socket_:
+            socket_.bind(place)
+    except OSError:
+        return False
+    return True
 
 
 def _unreachable(address: Address, timeout_s: float) -> str:

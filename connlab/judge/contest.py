@@ -39,6 +39,7 @@ class Contest:
 
     connections: int
     sets: int
+    slice_s: float = turns.SLICE_S
     levels: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     ratios: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     busy: Mapping[str, tuple[float, float]] = field(default_factory=dict)
@@ -110,6 +111,7 @@ def _contest(connections: int, document: dict, result: Any, failed: dict) -> Con
     return Contest(
         connections=connections,
         sets=document["sets"],
+        slice_s=result.plan.slice_s,
         levels=document["levels"],
         ratios={n: {m: of_all[n] for m, of_all in ratios.items()} for n in servers},
         busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
