@@ -448,7 +448,7 @@ def test_a_client_that_fails_loses_nothing_that_was_measured(
     assert "client: exit 3: {port}" in (err if as_json else out)
 
 
-FAR = "at:192.0.2.10:7000"
+FAR, HERE = "at:192.0.2.10:7000", "at:127.0.0.1:7000"
 
 
 def test_a_server_at_an_address_has_no_cpu_time_and_the_others_keep_theirs(monkeypatch):
@@ -479,6 +479,26 @@ def test_rates_decide_where_cpu_times_cannot(monkeypatch, words, decisive):
     result = compared(monkeypatch, dict.fromkeys(words, 1e5), noise=0.01)
     assert result.stopped == "width"
     assert result.decisive == decisive
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        (("epoll", HERE), [HERE]),
+        ((HERE, "epoll"), [HERE]),  # its control is the same server
+        (("epoll", FAR), []),
+        (("epoll", "poll"), []),
+    ],
+)
+def test_a_server_of_this_machine_that_chose_its_own_core_is_said(
+    monkeypatch, names, named
+):
+    result = compared(monkeypatch, dict.fromkeys(names, 1e5))
+    core = result.plan.cores.server[0]
+    said = [text for text in screen.doubts(result) if "started by hand" in text]
+    assert [text.partition(": started")[0] for text in said] == named
+    assert all(f"starts have core {core}, the client core" in text for text in said)
+    assert document_of(result)["slice_s"] == sets.SLICE_S
 
 
 def test_settings_are_for_servers_that_are_started(monkeypatch):

@@ -122,6 +122,15 @@ class Comparison:
         return {name for name, base in pairs if {name, base} <= measured}
 
     @property
+    def unpinned(self) -> list[str]:
+        """The servers of this machine that somebody else started, on any core."""
+        return [
+            server.name
+            for server in self.plan.servers[:-1]  # the last is the control
+            if (place := servers.address_of(server.factors["model"])) and place.here
+        ]
+
+    @property
     def remaining(self) -> list[str]:
         """The servers that are still there, in the order of the plan."""
         return [s.name for s in self.plan.servers if s.name not in self.failed]

@@ -233,6 +233,13 @@ def doubts(comparison: Comparison) -> list[str]:
         failed = +comparison.errors.get(name, Counter())
         if counts := ", ".join(f"{kind} {count}" for kind, count in failed.items()):
             lines.append(f"{name}: requests failed, which no rate counts: {counts}")
+    if names := ", ".join(comparison.unpinned):
+        cores = comparison.plan.cores
+        lines.append(
+            f"{names}: started by hand on this machine, where any core may serve; "
+            f"those that compare starts have {_cores(cores.server)}, the client "
+            f"{_cores(cores.client)}: that alone can make it faster or slower"
+        )
     overloaded, slice_s = comparison.overloaded().items(), comparison.plan.slice_s
     if names := ", ".join(f"{name} {strain:.2f}" for name, strain in overloaded):
         lines.append(
@@ -261,6 +268,11 @@ def doubts(comparison: Comparison) -> list[str]:
                 "difference between other servers means nothing here"
             )
     return lines
+
+
+def _cores(numbers: Sequence[int]) -> str:
+    listed = ", ".join(map(str, numbers))
+    return f"core{'s' if len(numbers) > 1 else ''} {listed}"
 
 
 def ending(comparison: Comparison) -> str:
