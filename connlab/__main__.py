@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import functools
 import locale
 import os
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 EPILOG = "The shortest way from nothing to the paper is `make paper`."
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 NOT_AS_ASKED = 3
+#: a disk or a quota is full, a file too large, a device broken
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @click.group(epilog=EPILOG, context_settings=SETTINGS)
@@ -685,9 +688,27 @@ def main(args: list[str] | None = None) -> int:
         return _fail(f"{error.cmd[0]} failed, see above", status=1)
     except ValueError as error:
         return _fail(str(error), status=2, cause=error)
-    except (RuntimeError, OSError) as error:
+    except OSError as error:
+        if error.filename is None and error.errno in _OF_WRITING:
+            error.filename = _written(error)
+        return _fail(str(error), status=1, cause=error)
+    except RuntimeError as error:
         return _fail(str(error), status=1, cause=error)
     return status or 0
+
+
+def _written(error: OSError) -> str | None:
+    """Return the file that was being written: the system names none then.
+
+    It is the innermost that a function on the way to the error had open.
+    """
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for value in frame.f_locals.values():
+            name, mode = (getattr(value, key, None) for key in ("name", "mode"))
+            is_file = isinstance(name, str | Path) and isinstance(mode, str)
+            if is_file and not mode.startswith("r"):
+                return str(name)
+    return None
 
 
 def _fail(text: str, *, status: int, cause: Exception | None = None) -> int:

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 
 from connlab import __main__ as command
-from connlab import drive, notebook, paper, profiles, publish
+from connlab import drive, notebook, paper, profiles, publish, schema
 from connlab.bench import command as benches
 from connlab.claims import Claim, Judged
 from connlab.claims.finding import Finding
@@ -217,6 +217,26 @@ def test_failure_is_one_line_and_a_status(error, status, goes_on, monkeypatch, c
     assert text == said.strip()
     assert text.startswith("connlab: stopped" if status == 130 else "connlab: ")
     assert ("goes on" in text) is goes_on
+
+
+@pytest.mark.parametrize(
+    ("write", "named"),
+    [
+        (lambda path: path.write_text("x"), "full"),
+        (lambda path: path.write_bytes(b"x" * 100_000), "full"),
+        (lambda path: schema.put(path.with_name("kept"), b"x"), "kept.part"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_file_that_was_written(
+    write, named, tmp_path, monkeypatch, capsys
+):
+    for name in ("full", "kept.part"):
+        (tmp_path / name).symlink_to("/dev/full")
+    monkeypatch.setattr(paper, "build", lambda: write(tmp_path / "full"))
+    assert cli("build") == 1
+    said = "[Errno 28] No space left on device"
+    text = one_line(capsys.readouterr().err)
+    assert text == f"connlab: {said}: '{tmp_path / named}'"
 
 
 def judged_claims() -> tuple[Judged, ...]:
