@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 import resource
 from types import SimpleNamespace
 
@@ -64,6 +65,7 @@ def _registry(*models: schema.Model) -> schema.Registry:
     return schema.Registry(models=models or (_model("descriptors"),))
 
 
+PER_USER = "processes per user"
 DESCRIPTORS = "descriptors per process"
 KERNEL_PIDS = "machine/sysctls/kernel.pid_max"
 PORTS = "machine/sysctls/net.ipv4.ip_local_port_range"
@@ -90,6 +92,37 @@ def test_what_a_model_can_hold(holds, changes, connections, limited_by):
     model = _model(holds.removeprefix("two "), **pair)
     capacity = checkup.capacity(model, _facts(**changes))
     assert (capacity.connections, capacity.limited_by) == (connections, limited_by)
+
+
+@pytest.mark.parametrize(
+    ("user_tasks", "allowed", "holds"), [(4, 30, 26), (40, 30, 0), (None, 400, 100)]
+)
+def test_a_users_limit_counts_the_tasks_of_that_user_only(user_tasks, allowed, holds):
+    """Those of all users where a record does not say."""
+    facts = _facts(**{"machine/limits/processes/hard": allowed})
+    facts |= {} if user_tasks is None else {"user_tasks": user_tasks}
+    for kind in ("threads", "processes"):
+        capacity = checkup.capacity(_model(kind), facts)
+        assert (capacity.connections, capacity.limited_by) == (holds, PER_USER)
+
+
+@pytest.mark.parametrize(
+    ("uid", "ids", "bound"),
+    [(1000, "0 0", True), (0, "0 0", False), (0, "0 1000", True)],
+)
+def test_the_tasks_of_this_user_are_counted_unless_none_are(
+    monkeypatch, uid, ids, bound
+):
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    monkeypatch.setattr(checkup.procfs, "owned", lambda uid: [os.getpid()])
+    monkeypatch.setattr(checkup.procfs, "read_text", lambda path: f"{ids} 4294967295")
+    threads = len(os.listdir("/proc/self/task"))
+    assert checkup._user_tasks() == (threads if bound else None)
+
+
+def test_a_user_whom_no_limit_binds_is_told_none():
+    facts = _facts(**{"machine/limits/processes/hard": 30}) | {"user_tasks": None}
+    assert checkup.capacity(_model("processes"), facts).limited_by != PER_USER
 
 
 @pytest.mark.parametrize(

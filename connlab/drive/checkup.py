@@ -17,6 +17,7 @@ in ``server --list``) and the limits on that:
 """
 
 import math
+import os
 import re
 import shutil
 import time
@@ -54,7 +55,7 @@ _OWN_MAPS = 100
 #: what one connection costs at least in memory, in bytes: both sockets in the kernel,
 #: and for a thread or process its kernel stack, its task and its touched stack pages
 _MEMORY = {"descriptors": 5_000, "threads": 45_000, "processes": 250_000}
-#: threads and processes of other programs
+#: threads and processes of other programs, of all users
 _OTHER_TASKS = 300
 _ENOUGH = 20_000
 #: connections from one address: PER_SOURCE of ``src_c/client/client_plan.c``
@@ -155,6 +156,7 @@ def gather() -> dict[str, Any]:
         "cores": list(available),
         "physical": [list(threads) for threads in cores.physical(available)],
         "compiler": manifest["compiler"],
+        "user_tasks": _user_tasks(),
         "memory_available_bytes": free_bytes(),
         "lockable_bytes": lockable_bytes(),
         "busy": _busy(0.5),
@@ -225,10 +227,11 @@ def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
     tasks = {
         "kernel.threads-max": _number(sysctls.get("kernel.threads-max")),
         "kernel.pid_max": _number(sysctls.get("kernel.pid_max")),
-        "processes per user": limits["processes"]["hard"],
         "cgroup pids": _number(cgroup.get("pids")),
     }
     tasks = _less(tasks, _OTHER_TASKS)
+    if (of_user := facts.get("user_tasks", _OTHER_TASKS)) is not None:
+        tasks |= _less({"processes per user": limits["processes"]["hard"]}, of_user)
     threads = files | tasks
     maps = _number(sysctls.get("vm.max_map_count"))
     if maps and not _guards_are_marks(facts["machine"]):
@@ -464,6 +467,16 @@ def _guards_are_marks(facts: Mapping[str, Any]) -> bool:
         and (int(found[1]), int(found[2])) >= since
         for name, since in _GUARDS_ARE_MARKS.items()
     )
+
+
+def _user_tasks() -> int | None:
+    """Return how many tasks this user has; None for root, who may have any number.
+
+    Root of a container with users of its own is bound as anybody is.
+    """
+    uid, ids = os.getuid(), procfs.read_text("/proc/self/uid_map").split()
+    exempt = uid == 0 and ids[:2] == ["0", "0"]
+    return None if exempt else procfs.tasks(procfs.owned(uid))
 
 
 def _number(text: str | None) -> int | None:
