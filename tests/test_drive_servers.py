@@ -116,6 +116,20 @@ def test_a_version_may_be_of_any_encoding(tmp_path):
     assert servers.version_of(entry).endswith("e 7")
 
 
+def test_who_is_asked_for_a_version_leaves_nothing_where_connlab_runs(
+    tmp_path, monkeypatch
+):
+    """Java does, given too little memory; a path that begins here is found still."""
+    monkeypatch.chdir(tmp_path)
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\n: > hs_err_pid1.log\necho "tool 7 ${0%/*} $1"\n')
+    tool.chmod(0o755)
+    needs = 'needs = [{any_of = ["./tool"], at_least = 7, install = "x"}]'
+    entry = servers.parse(ENTRY + f'version = "{{need1}} -v"\n{needs}')["mine"]
+    assert servers.version_of(entry) == f"tool 7 {tmp_path} -v"
+    assert list(tmp_path.iterdir()) == [tool]
+
+
 @pytest.mark.parametrize(("build", "status"), [("false", 1), ("true", 0)])
 def test_a_build_that_fails_is_an_error_where_it_was_asked_for(
     monkeypatch, tmp_path, capsys, build, status

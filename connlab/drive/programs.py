@@ -83,7 +83,7 @@ def described(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
 
 
 def finished(
-    argv: Sequence[str], *, timeout_s: float
+    argv: Sequence[str], *, timeout_s: float, cwd: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, whatever its status; what it prints is text.
 
@@ -91,6 +91,7 @@ def finished(
     """
     return subprocess.run(
         argv,
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

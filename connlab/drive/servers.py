@@ -27,6 +27,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -113,6 +114,7 @@ class Entry(BaseModel):
     product: str = ""
     """The file that `build` leaves; the entry is available once it is there."""
     version: str = ""
+    """The command that prints its version, run in an empty folder."""
     needs: tuple[Need, ...] = ()
     holds: Literal["one", "workers", "threads", "processes", "descriptors"] = (
         "descriptors"
@@ -514,8 +516,12 @@ def _digest(text: str, *paths: str | Path) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _first_line(words: tuple[str, ...]) -> str:
+    # where Java finds too little memory it leaves a file in its folder, which then is
+    # no longer that in which a path may begin
+    words = [os.path.abspath(w) if "/" in w and os.path.exists(w) else w for w in words]
     try:
-        done = programs.finished(words, timeout_s=_VERSION_TIMEOUT_S)
+        with tempfile.TemporaryDirectory(prefix="connlab-") as folder:
+            done = programs.finished(words, timeout_s=_VERSION_TIMEOUT_S, cwd=folder)
     except (OSError, subprocess.SubprocessError):
         return ""
     said = "" if done.returncode else (done.stdout + done.stderr).strip()
