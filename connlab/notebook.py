@@ -30,6 +30,7 @@ from connlab.schema import project_root, study_folder
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
+_LOG = logging.getLogger("papermill")
 _GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
 _FAILURE = "failure.json"  # why a study of a run has no results
 _SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
@@ -342,7 +343,7 @@ def _execute(
             await kernels.prepare()
 
     # names are checked already, by what reads every annotation
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    _LOG.setLevel(logging.ERROR)
     kernel = kernels.take() if kernels else _Kernel()
     try:
         with _interruptible(kernel):
@@ -394,6 +395,7 @@ def _interruptible(kernel: _Kernel) -> Iterator[None]:
                 if pid is not None:  # it leads a process group, with what it started
                     os.killpg(pid, signal.SIGKILL)
             raise Interrupted
+        _LOG.setLevel(logging.CRITICAL)  # that a kernel died is no news from here on
         print("\nstopping ...", file=sys.stderr, flush=True)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)

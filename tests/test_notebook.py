@@ -277,7 +277,9 @@ IS_DEAF = """while True:
     except KeyboardInterrupt: pass"""
 
 
-def running(folder: Path, cell: str, kernels: str = "None") -> subprocess.Popen:
+def running(
+    folder: Path, cell: str, kernels: str = "None", *, stderr: int = subprocess.DEVNULL
+) -> subprocess.Popen:
     """Start a process that runs a notebook of one cell."""
     write(folder / "nb/01-long.ipynb", cell)
     code = (
@@ -291,7 +293,7 @@ def running(folder: Path, cell: str, kernels: str = "None") -> subprocess.Popen:
         [sys.executable, "-c", code],
         cwd=ROOT,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
     )
 
@@ -322,6 +324,21 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell, ker
     pids = [sleeper, *(member.pid for member in family)]
     wait_for(lambda: not any(map(is_running, pids)), seconds=1)
     assert list((tmp_path / "r/long").iterdir()) == []
+
+
+@pytest.mark.serial
+def test_a_stop_while_a_kernel_starts_says_nothing_of_the_kernel(tmp_path):
+    def imports() -> bool:
+        kernels = psutil.Process(process.pid).children()
+        maps = [Path(f"/proc/{kernel.pid}/maps").read_text() for kernel in kernels]
+        return any("/scipy/" in text for text in maps)
+
+    with running(tmp_path, LISTENS, stderr=subprocess.PIPE) as process:
+        wait_for(imports, seconds=30)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(10) == 130
+    assert said.strip() == "stopping ..."
 
 
 def test_a_forked_kernel_ends_with_the_process_that_asked(tmp_path):
