@@ -330,6 +330,14 @@ def test_the_heading_says_how_the_client_waited(monkeypatch):
     assert "client" not in screen.heading(result)
 
 
+@pytest.mark.parametrize(
+    ("connections", "said"), [(1, "1 connection to each"), (50, "50 connections to")]
+)
+def test_the_heading_counts_connections(connections, said):
+    plan = make_plan(["epoll", "poll"], connections=connections)
+    assert said in screen.heading(comparison.Comparison(plan))
+
+
 def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
     result = compared(monkeypatch, THREE, died="uring")
     result.failed["uring"] = "[/b] [red] :smile:"

@@ -92,7 +92,7 @@ def print_all(comparison: Comparison, console: Console) -> None:
 def heading(comparison: Comparison) -> str:
     """Return what was measured, in one line."""
     client = comparison.plan.client
-    load = f"{client['connections']} connections to each"
+    load = f"{counted(client['connections'], 'connection')} to each"
     if comparison.engine:  # what io_uring saves depends on it
         load += f", a client on {comparison.engine.replace('uring', 'io_uring')}"
     if per_connection := client["requests_per_connection"]:
