@@ -120,6 +120,24 @@ def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells)
     assert made["recovered"]["value"].tolist() == pytest.approx([1, 1])
 
 
+def test_the_forest_calls_work_as_the_other_figures_do(cells):
+    frame = at_two_loads([50]).assign(p99_s=lambda t: 1 + t["block"] / 100)
+    frame = pd.concat([frame, frame.assign(model="poll")])
+    names = {
+        "measured": frame,
+        "opened": usable(frame),
+        "where": ["work", "connections"],
+    }
+    names |= {"within": ["work", "connections", "load"], "tail": "p99_s", "of": "p99"}
+    names["opened"]["response_mean_s"] = frame["p99_s"]
+    made, _ = cells("11-load", "cell-17", **names)
+    (axes,) = made["grid"].axes
+    assert [t.get_text() for t in axes.get_yticklabels()] == [
+        "poll, computing, 50 connections"
+    ]
+    assert set(made["p99"]["work"]) == {"spin"}
+
+
 @pytest.mark.parametrize(("light", "holds"), [(2e-6, True), (0.5e-6, False)])
 def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
     frame = crossed(load=(0.1, 0.9), block=range(5))

@@ -61,6 +61,16 @@ def test_every_number_of_the_run_is_there_once(runs):
         assert bool(ratio) == isinstance(number["against"], str)
 
 
+def test_work_is_called_as_the_paper_calls_it(tmp_path):
+    cell = {"study": made.STUDY, "metric": "throughput_rps", "work": "spin"}
+    made.write_run(tmp_path)
+    folder = tmp_path / made.RUN / made.STUDY
+    made.write_cells(folder, [cell | {"model": "epoll"} | made.value(1.0, unit="")])
+    (study,) = explorer.content([results.load_run(made.RUN, root=tmp_path)])["studies"]
+    place = study["factors"].index("work")
+    assert {row["at"][place] for row in study["rows"]} - {None} == {"computing"}
+
+
 def test_references_stand_beside_the_run(runs):
     content = explorer.content(runs)
     assert content["runs"] == [made.RUN, "reference", "reference-other"]

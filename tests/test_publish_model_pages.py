@@ -56,6 +56,14 @@ def test_each_number_of_the_model_is_there_with_what_is_behind_it(paper):
     assert "<td>connections 1000</td>" in text
 
 
+def test_work_is_called_as_the_paper_calls_it(paper):
+    row = {"study": made.STUDY, "model": "epoll", "work": "spin"}
+    row |= {"metric": "throughput_rps", **made.value(1.2, unit="")}
+    folder = paper.parent / "runs" / made.RUN / made.STUDY
+    made.write_cells(folder, [row])
+    assert "<td>work computing</td>" in written(paper)
+
+
 def test_ratios_of_a_model_name_what_they_are_against(paper):
     row = {"study": made.STUDY, "model": "epoll", "against": "thread"}
     row |= {"metric": "throughput_rps", **made.value(1.2, unit="")}

@@ -132,6 +132,13 @@ def test_a_ratio_of_chosen_trials_is_examined_with_the_verdict_that_is_printed(
     assert set(none_left["then"]) == {"undetermined"}
 
 
+def test_work_is_called_as_the_paper_calls_it(tmp_path):
+    trials = made.load(tmp_path, made.sweep(("poll", "epoll"), blocks=6))
+    table = to_epoll(trials).assign(work="spin").drop(columns="connections")
+    again = doubts.examine([doubts.Study("load", trials, table)], SAME)
+    assert set(again["where"]) == {"computing"}
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -169,3 +169,17 @@ def test_no_label_is_kept_that_belongs_to_a_column():
     assert metric("knee").label == "load at which the 99th percentile has doubled"
     for name in derived:
         assert metric(name).unit == ""
+
+
+@pytest.mark.parametrize(
+    ("factor", "level", "text"),
+    [
+        ("work", "spin", "computing"),
+        ("part", "spin", "computing"),
+        ("delay_kind", "sleep", "waiting"),
+        ("part", "queue", "queue"),
+        ("model", "spin", "spin"),
+    ],
+)
+def test_readers_are_told_what_a_work_does(factor, level, text):
+    assert f.called(factor, level) == text

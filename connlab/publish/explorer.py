@@ -21,6 +21,7 @@ import pandas as pd
 from connlab import figures, report, schema
 from connlab.publish import fragments
 from connlab.publish.results import Run
+from connlab.study.formatting import called
 from connlab.study.metrics import metric
 
 PAGE = "explorer.html"
@@ -101,7 +102,7 @@ def _study(name: str, title: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         quantity, at = _quantity(row), row["levels"]
         quantities.setdefault(quantity["id"], quantity)
         place = list(quantities).index(quantity["id"])
-        values = [report.level(at[f]) if f in at else None for f in factors]
+        values = [called(f, report.level(at[f])) if f in at else None for f in factors]
         numbers.append({"q": place, "run": row["run"], "at": values, **_number(row)})
     return {
         "name": name,

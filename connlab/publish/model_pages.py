@@ -15,6 +15,7 @@ from typing import Any
 from connlab import report
 from connlab.publish import fragments, models, numbers
 from connlab.publish.results import Rows, Run
+from connlab.study.formatting import called
 from connlab.study.metrics import metric
 
 FOLDER = Path("data") / "models"
@@ -76,7 +77,7 @@ def _numbers(model: str, known: Rows) -> list[dict[str, str]]:
 
 
 def _levels(levels: Mapping[str, Any]) -> str:
-    texts = {k: report.level(v) for k, v in levels.items() if k != "model"}
+    texts = {k: called(k, report.level(v)) for k, v in levels.items() if k != "model"}
     against = texts.pop("against", None)
     items = [f"{k.replace('_', ' ')} {v}" for k, v in texts.items()]
     return ", ".join(items + ([f"against {against}"] if against is not None else []))

@@ -18,6 +18,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from connlab.publish import (
 from connlab.publish import markdown as md
 from connlab.publish.figure_pages import DATA, GENERATED
 from connlab.publish.results import Registry, Run, Study
+from connlab.study.formatting import called
 from connlab.study.results import Results
 from connlab.study.style import fonts
 
@@ -169,6 +171,7 @@ def _failures(results: Results) -> str:
     *fixed, last = dict.fromkeys(k for f in results.failures for k in f.factors)
     factors = pd.DataFrame([f.factors for f in results.failures], dtype=object)
     lost = factors.where(factors.notna(), "—").map(str)
+    lost = lost.apply(lambda levels: levels.map(partial(called, levels.name)))
     lost["trials"] = [cell.n for cell in results.failures]
     lost["reason"] = [cell.reason for cell in results.failures]
     groups = lost.groupby([*fixed, "reason"], sort=False, as_index=False)

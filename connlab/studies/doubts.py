@@ -12,6 +12,7 @@ from connlab import schema
 from connlab.figures import labels
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels, word
+from connlab.study.formatting import called
 from connlab.study.frames import RunError, load
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
@@ -176,9 +177,12 @@ def _alike(printed: pd.DataFrame, made: pd.DataFrame, *numbers: str) -> pd.DataF
 
 
 def _cell_text(cell: Mapping[str, object]) -> str:
-    """Return ``1 connection, 50 active``."""
+    """Return ``computing, 1 connection, 50 active``."""
     texts = []
     for name, value in cell.items():
+        if name == "work":
+            texts.append(called(name, level(value)))
+            continue
         noun, *more = name.split("_")
         if value == 1:
             noun = noun.removesuffix("es" if noun.endswith("sses") else "s")

@@ -12,14 +12,11 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
-from connlab.study.formatting import counted, listing
+from connlab.study.formatting import DONE, counted, listing
 from connlab.study.frames import as_trials, passed, usable
 
 TIMES = [f"response_{name}_s" for name in ("mean", "p50", "p99", "p999")]
 TIMES += ["slice_p99_s"]
-
-DONE = {"echo": "echo", "spin": "computing", "sleep": "waiting", "http": "a page"}
-"""What a request does, by the name of its work, as tables and notes call it."""
 
 OVERLOAD = 1.05
 """From this strain on a server is overloaded.

@@ -26,6 +26,10 @@ import numpy as np
 
 from connlab.study.interval import Interval
 
+DONE = {"echo": "echo", "spin": "computing", "sleep": "waiting", "http": "a page"}
+"""What a request does, by the name of its work, as readers are told."""
+
+_OF_WORK = ("work", "part", "delay_kind")
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BYTES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "bytes"))
 _CARRIES = 2.0
@@ -177,6 +181,11 @@ def plain(value: float) -> str:
 def counted(count: float, noun: str) -> str:
     """Return ``1 connection``, ``10 connections``."""
     return f"{plain(count)} {noun}" + ("" if count == 1 else "s")
+
+
+def called(factor: str, level: str) -> str:
+    """Return how readers know a level of a factor: ``computing`` for work ``spin``."""
+    return DONE.get(level, level) if factor in _OF_WORK else level
 
 
 def span(low: object, high: object) -> str:
