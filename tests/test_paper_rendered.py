@@ -307,6 +307,7 @@ def test_a_missing_study_is_marked_in_its_place(tmp_path):
     done = set_anew(tmp_path, lose)
     missing = lacking.MISSING.capitalize()
     assert f"{missing}: {made.STUDY}" in text_of(done)
+    assert f"Run {made.RUN} did not include the study" in text_of(done)
     assert missing in text_of_pdf(done.pdf)
     assert any("response-time.svg" in line for line in done.missing)
     assert publish.check(done.html.parent) == []

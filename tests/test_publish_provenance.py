@@ -25,7 +25,19 @@ def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
     ]
     made.edit(folder / made.STUDY / "results.json", failures=failures)
     run = results.load_run(made.RUN, root=tmp_path)
-    assert row in provenance._excluded(run)
+    assert row in provenance._excluded(run, made.PAPER)
+
+
+def test_studies_stand_in_the_order_of_their_sections(tmp_path):
+    (tmp_path / "index.qmd").write_text(
+        "".join(f"{{{{< include sections/_{n}.qmd >}}}}\n\n" for n in ("why", "cores"))
+    )
+    studies = {
+        n: SimpleNamespace(name=n, results=None) for n in ("cores", "b", "why", "a")
+    }
+    run = SimpleNamespace(studies=studies)
+    names = [study.name for study in provenance._in_order(run, tmp_path)]
+    assert names == ["why", "cores", "a", "b"]
 
 
 @pytest.mark.parametrize(

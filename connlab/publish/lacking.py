@@ -5,6 +5,7 @@ a table, a picture     -> that of the first reference that has it, named as such
 a variable, a summary  -> "not measured here", with the reason
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -83,15 +84,20 @@ def _stub(name: str, label: str, why: str, *, captioned: bool) -> str:
     if label.startswith("tbl-"):
         return md.table(
             ["", "Reason"],
-            [[missing, why]],
+            [[missing, _begun(why)]],
             caption=None if captioned else f"{missing}: {why}.",
             label=label,
         )
     if label in ("findings", "notes"):
         return "\n"  # the summary of the same study says it already
     return fragments.fill(
-        "missing.qmd", missing=missing, study=md.attribute(name), why=why
+        "missing.qmd", missing=missing, study=md.attribute(name), why=_begun(why)
     )
+
+
+def _begun(sentence: str) -> str:
+    """Begin a sentence with a capital, unless its first word is a name of a file."""
+    return re.sub("^[a-z]+(?= )", lambda word: word[0].capitalize(), sentence)
 
 
 def write_picture(

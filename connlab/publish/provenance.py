@@ -18,7 +18,7 @@ from connlab import schema
 from connlab.publish import endings, fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run, Study
-from connlab.publish.sources import look_up
+from connlab.publish.sources import look_up, sections
 from connlab.study.formatting import counted
 from connlab.study.results import FILE, Results, commit_of, machine_of
 
@@ -134,7 +134,7 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
         ),
         "links": _links(run, paper / "data"),
         "tbl-studies": _studies(run, paper),
-        "tbl-excluded": _excluded(run),
+        "tbl-excluded": _excluded(run, paper),
         "tbl-machine": _machine(run),
         "tbl-data": _data(run, shown),
     }
@@ -145,10 +145,12 @@ FLAGGED = "used on request although flagged"
 """What a study notes of trials whose failed check its parameter `accept` names."""
 
 
-def _by_number(run: Run) -> list[Study]:
+def _in_order(run: Run, paper: Path) -> list[Study]:
+    """Return the studies as their sections come, those without one last, by name."""
+    order = [Path(path).stem.removeprefix("_") for path in sections(paper)]
+    places = {name: place for place, name in enumerate(order)}
     return sorted(
-        run.studies.values(),
-        key=lambda s: (s.results.number if s.results else 99, s.name),
+        run.studies.values(), key=lambda s: (places.get(s.name, len(order)), s.name)
     )
 
 
@@ -157,7 +159,7 @@ _KINDS = ("used", "failed", "excluded")
 
 def _studies(run: Run, paper: Path) -> str:
     rows = []
-    for study in _by_number(run):
+    for study in _in_order(run, paper):
         name, results = _study(study.name, paper), study.results
         if results is None:
             rows.append([name, *"—" * 5, md.escape(study.reason), "—", "—"])
@@ -212,9 +214,9 @@ def _ending(study: Study) -> list[str]:
     return [md.escape(end.budget), state, md.escape(end.widest), md.escape(end.target)]
 
 
-def _excluded(run: Run) -> str:
+def _excluded(run: Run, paper: Path) -> str:
     rows = []
-    for study in _by_number(run):
+    for study in _in_order(run, paper):
         lost: Counter[str] = Counter()
         for cell in study.results.failures if study.results else ():
             lost[cell.reason] += cell.n

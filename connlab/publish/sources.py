@@ -116,9 +116,14 @@ def identifiers(paper: Path, *names: str) -> set[str]:
 
 def page_only(paper: Path) -> set[str]:
     """Return what the page shows and print leaves out."""
+    others = [path for path in sections(paper) if path != SUPPLEMENT]
+    return identifiers(paper, SUPPLEMENT) - identifiers(paper, *others)
+
+
+def sections(paper: Path) -> list[str]:
+    """Return the paths of the sections that the paper includes, in its order."""
     body = (paper / INDEX).read_text("utf-8") if (paper / INDEX).is_file() else ""
-    sections = set(_arguments(COMMENT.sub("", body), "include")) - {SUPPLEMENT}
-    return identifiers(paper, SUPPLEMENT) - identifiers(paper, *sections)
+    return list(_arguments(COMMENT.sub("", body), "include"))
 
 
 def bibliography(paper: Path) -> dict[str, str]:
