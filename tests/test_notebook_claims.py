@@ -41,6 +41,12 @@ def pair(verdict: str = "higher", **more: Any) -> dict[str, Any]:
     return about | {"verdict": verdict} | more
 
 
+def without_bounds(pairs: pd.DataFrame, few: str) -> pd.DataFrame:
+    """Return ratios of which some models have none, as they have too few trials."""
+    pairs.loc[pairs["model"].isin(list(few)), ["lo", "hi"]] = NAN
+    return pairs
+
+
 def span(lo: float, hi: float, **more: Any) -> pd.DataFrame:
     return pd.DataFrame([{"lo": lo, "hi": hi, **more}])
 
@@ -422,7 +428,10 @@ def explained(
 
 
 def workers(
-    verdicts: dict[int, str], kept: Sequence[str] = (), **others: tuple[str, float]
+    verdicts: dict[int, str],
+    kept: Sequence[str] = (),
+    few: str = "",
+    **others: tuple[str, float],
 ) -> dict[str, Any]:
     """Return ratios of epoll to one worker, and of others with four of them."""
     rows = [pair(v, model="epoll", workers=n) for n, v in verdicts.items()]
@@ -430,7 +439,8 @@ def workers(
         of = {"model": model, "workers": 4, "value": x, "lo": x - 0.1, "hi": x + 0.1}
         rows.append(pair(verdict, **of))
     called = {model: model.upper() for model in [*others, "epoll"]}
-    names = {"growth": pd.DataFrame(rows), "most": max(verdicts), "fewest": 1}
+    growth = without_bounds(pd.DataFrame(rows), few)
+    names = {"growth": growth, "most": max(verdicts), "fewest": 1}
     names |= {"names": called, "with_bound": lambda row, text: text, "kept": kept}
     return names | {"measured": pd.DataFrame({"server_cores": [1]})}
 
@@ -468,7 +478,9 @@ def windows(
     return names | {"names": called, "found": found}
 
 
-def waited(*verdicts: str, own: int = 1, late: tuple[str, ...] = ()) -> dict[str, Any]:
+def waited(
+    *verdicts: str, own: int = 1, late: tuple[str, ...] = (), few: str = ""
+) -> dict[str, Any]:
     """Return how long users of models a, b, … wait at most connections of two."""
     cell = {"work": "spin", "connections": 1000, "load": 0.7}
     p99 = cell | {"metric": "slice_p99_s"}
@@ -489,13 +501,15 @@ def waited(*verdicts: str, own: int = 1, late: tuple[str, ...] = ()) -> dict[str
         "tail": "slice_p99_s",
         "names": {m: m.upper() for m in "abc"},
         "drawn": pd.DataFrame([mine]).head(own),
-        "p99": pd.DataFrame([*rows, fewer]),
+        "p99": without_bounds(pd.DataFrame([*rows, fewer]), few),
         "opened": pd.concat([opened, full.assign(overloaded=True)]),
     }
     return rules.execute("11-load", "cell-35", "3c1d0e7f", **names)
 
 
-def guestbook(*verdicts: str, level: int = 1000, own: int = 1) -> dict[str, Any]:
+def guestbook(
+    *verdicts: str, level: int = 1000, own: int = 1, few: str = ""
+) -> dict[str, Any]:
     """Return pages of a, b, … over those of epoll; more models have 20 clients."""
     rows = [
         pair(verdict, model=model, value=2.0 + k, connections=clients)
@@ -508,7 +522,7 @@ def guestbook(*verdicts: str, level: int = 1000, own: int = 1) -> dict[str, Any]
     columns = list(pair(model="", connections=0))
     names = {
         "pages": pd.DataFrame(mine).drop(columns="against").head(3 * own),
-        "pairs": pd.DataFrame(rows, columns=columns),
+        "pairs": without_bounds(pd.DataFrame(rows, columns=columns), few),
         "names": {m: m.upper() for m in "abcef"},
     }
     return rules.execute("04-guestbook", "cell-35", "e1f70b93", **names)
@@ -632,6 +646,14 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             workers({2: YES, 4: YES}, ["a", "epoll"], a=(YES, 4.0)),
             {"on 1 core, models that keep": True, "A 4.00 [3.90, 4.10] times": True},
         ),
+        (
+            "08-cores",
+            workers({4: NO}, few="b", a=(OPEN, 1.05), b=(OPEN, 0.8)),
+            {
+                "for A no difference is shown (1.05": True,
+                "; for B too few trials give an interval (0.80)": True,
+            },
+        ),
         (  # one that shows no gain is told with the others
             "08-cores",
             workers({2: YES, 4: NO}, ["a"], a=(OPEN, 1.05)),
@@ -660,6 +682,14 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ),
         ("11-load", waited(OPEN), {"shown for A (2.0": True, "They take": False}),
         ("11-load", waited("alike", OPEN), {"±5 %: A (": True, "for B (": True}),
+        (
+            "11-load",
+            waited(OPEN, OPEN, few="b"),
+            {
+                "shown for A (2.0": True,
+                " Too few trials for an interval: B (3.0).": True,
+            },
+        ),
         ("11-load", waited(YES, late=("c", "b")), {"there: C and B.": True}),
         ("04-guestbook", guestbook(own=0), {"No model served": True, "It": False}),
         ("04-guestbook", guestbook(), {"With 20 clients E serves": True, "It": False}),
@@ -682,6 +712,14 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
                 "no model is shown to differ from epoll. Alike within ±5 %: B": True,
                 "No difference is shown for A (2.0": True,
                 "It does": False,
+            },
+        ),
+        (
+            "04-guestbook",
+            guestbook(OPEN, OPEN, few="a"),
+            {
+                "shown for B (3.0": True,
+                " Too few trials for an interval: A (2.0).": True,
             },
         ),
         ("15-winsock", windows(0, 900), {"costs without any.": True}),

@@ -210,6 +210,19 @@ def test_where_nobody_is_overloaded_nothing_is_said_of_overload(cells):
     assert results["notes"] == []
 
 
+def test_no_word_lies_under_the_dots_of_balance(cells):
+    frame = usable(crossed(model=("epoll", "pool"), workers=(2, 4), block=range(5)))
+    frame["busiest_worker"] = 1 + frame["block"] / 1e4
+    about = {"turns": frame, "names": {"epoll": "epoll", "pool": "pool"}}
+    about["named"] = frame.assign(requests_per_connection=20)
+    made, _ = cells("08-cores", "cell-21", style={"hue": "model"}, **about)
+    axes = made["grid"].ax
+    assert list(axes.texts) == []
+    assert "balanced: 1" in axes.get_ylabel()
+    assert 1 in axes.lines[-1].get_ydata()
+    assert axes.get_ylim()[0] < 1
+
+
 def pages(*rows: tuple, **columns) -> pd.DataFrame:
     """Return trials of rows (model, clients, error pages)."""
     names = ["model", "connections", "errors_status"]
