@@ -624,6 +624,7 @@ def contribute(run: str) -> None:
         click.echo(f"replaced: {name}, {count} times")
     if packed.missing:
         click.echo(f"without results, as the run has none: {', '.join(packed.missing)}")
+    click.echo('how to give it: CONTRIBUTING.md, "Give a run of your machine"')
     _print_packed(packed)
 
 

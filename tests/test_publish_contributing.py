@@ -8,6 +8,7 @@ from pathlib import Path
 
 import publish_made as made
 import pytest
+from conftest import ROOT
 
 from connlab import __main__ as command
 from connlab import schema
@@ -135,6 +136,28 @@ def test_a_host_and_a_user_that_are_called_like_data_change_none(
     monkeypatch.setattr(contributing.socket, "gethostname", lambda: name)
     monkeypatch.setattr(contributing.getpass, "getuser", lambda: name)
     test_what_was_measured_is_in_it_as_it_is(folder)
+
+
+def test_studies_that_a_run_never_began_are_told(folder, capsys):
+    (notebooks := folder.parents[1] / "notebooks").mkdir()
+    for name in ("01-response-time", "03-pools"):
+        (notebooks / f"{name}.ipynb").touch()
+    assert command.main(["contribute", "--run", made.RUN]) == 0
+    said = capsys.readouterr().out
+    assert "as the run has none: pools\n" in said
+    assert '"Give a run of your machine"' in said
+    heading = "## Give a run of your machine\n"
+    assert heading in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_two_runs_of_a_machine_and_a_day_have_a_file_each(folder):
+    made.write_run(folder.parent, name="again")
+    made.write_run(folder.parent, name=USER)
+    runs = (made.RUN, "again", USER)
+    names = [contributing.pack(run).path.name for run in runs]
+    assert len(set(names)) == 3
+    assert names[1].endswith("-again.zip")
+    assert names[2].endswith("-user.zip")
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture) -> str:

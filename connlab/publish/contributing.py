@@ -1,6 +1,6 @@
 """A run of a reader's own machine in one file to give: checked, stripped, packed.
 
-    runs/NAME -> build/contribution/connlab-run-PROCESSOR-DAY.zip
+    runs/NAME -> build/contribution/connlab-run-PROCESSOR-DAY-NAME.zip
 
 Stripped of the names of hosts and of the user, of addresses, of home and of the
 project's folder, which say who measured. Packed is what the reference keeps of a run:
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connlab import schema
+from connlab import notebook, schema
 from connlab.publish import archive, provenance
 from connlab.publish.archive import ArchiveError
 from connlab.publish.results import Run
@@ -54,11 +54,12 @@ def pack(run: str) -> Contribution:
     home = schema.project_root()
     loaded = archive.measured(run)
     _refuse_stale(loaded)
-    name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}"
     files = sorted(archive.below(home, f"runs/{run}"))
     files = [n for n in files if _KEPT.search(n) or not _LEFT_OUT.search(n)]
     private = _private_names(home, loaded.manifest, [home / name for name in files])
     contents, replaced = {}, dict.fromkeys(private, 0)
+    called = _stripped(run.encode(), private, dict(replaced)).decode()
+    name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}-{called}"
     for path in files:
         below = path.removeprefix(f"runs/{run}/")
         facts = path.endswith(_FACTS)
@@ -79,9 +80,8 @@ def pack(run: str) -> Contribution:
             f"run {run!r} packs to {size / 2**20:.1f} MiB; at most "
             f"{SIZE_MOST // 2**20} MiB are taken: PROFILE=full measures less"
         )
-    missing = tuple(n for n, study in loaded.studies.items() if not study.results)
     replaced = {kind: count for kind, count in replaced.items() if count}
-    return Contribution(target, len(contents), size, missing, replaced)
+    return Contribution(target, len(contents), size, _missing(loaded), replaced)
 
 
 def _refuse_stale(run: Run) -> None:
@@ -91,6 +91,12 @@ def _refuse_stale(run: Run) -> None:
             f"results that are not of their trials: {', '.join(stale)}; "
             f"make evaluate RUN={run.name} makes them anew"
         )
+
+
+def _missing(run: Run) -> tuple[str, ...]:
+    """Return the studies without results, also those that the run never began."""
+    names = [*map(notebook.study_of, notebook.every()), *run.studies]
+    return tuple(n for n in dict.fromkeys(names) if not run.results_of(n))
 
 
 def _slug(manifest: Mapping) -> str:
