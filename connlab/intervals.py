@@ -17,6 +17,7 @@ interval.
 """
 
 import math
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -24,6 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from connlab.parameters import suggestion
 from connlab.study.frames import cells as count_cells
 from connlab.study.frames import no_column
 from connlab.study.interval import LEVEL, Interval
@@ -198,9 +200,12 @@ def ratios(
         interval leaves out 1, ``alike`` when it holds 1 and lies between
         1 / (1 + MARGIN) and 1 + MARGIN, else ``undetermined``.
         Where the client was the bottleneck, a side stands only if a better client
-        could not change it. Pairs with a side without a usable trial are absent.
+        could not change it. Pairs with a side without a usable trial are absent. If the
+        baseline is a name that no trial has, but a near one, used or not, a UserWarning
+        tells which: it may be misspelt, or not part of the run.
     """
     within = list(within)
+    _look_for(trials, by, baseline)
     pairs = list(_pairs(trials, metric, baseline, by, within))
     levels = [within.index(column) for column in (within if alike is None else alike)]
     fits = _moderated(pairs, levels)
@@ -214,6 +219,16 @@ def ratios(
         rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
     columns = [*within, by, "against", "metric", *NUMBERS, "p", "verdict"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _look_for(trials: pd.DataFrame, by: str, baseline: Hashable) -> None:
+    """Warn of a baseline that is no level of `by`, where one is called almost so."""
+    levels = set(trials[by].dropna()) if by in trials else set()
+    if baseline in levels or not isinstance(baseline, str):
+        return
+    if near := suggestion(baseline, filter(lambda x: isinstance(x, str), levels)):
+        said = f"no trial has {by} {baseline!r}, the baseline; {near.strip()}"
+        warnings.warn(said, stacklevel=3)
 
 
 def _pairs(

@@ -28,6 +28,7 @@ def check(notebook: Path) -> None:
                 assert node.end_lineno - node.lineno < 5
     check_evaluation(["".join(cell["source"]) for cell in code])
     check_names(["".join(cell["source"]) for cell in code])
+    check_number(notebook, ["".join(cell["source"]) for cell in code])
     declared = parameters.declared(notebook)
     assert "run" in declared
     assert all(p.help for p in declared.values())
@@ -68,6 +69,26 @@ def check_names(cells: list[str]) -> None:
         and call.func.attr in ("figure", "table", "claim")
     ]
     assert len(names) == len(set(names))
+
+
+def check_number(notebook: Path, cells: list[str]) -> None:
+    """Assert that a report has the number of its notebook's file, once at least."""
+    nodes = [node for cell in cells for node in ast.walk(ast.parse(cell))]
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    told = [
+        word.value
+        for call in calls
+        if "Report" in ast.unparse(call.func)
+        for word in call.keywords
+        if word.arg == "number"
+    ]
+    for named in (node for node in nodes if isinstance(node, ast.Dict)):  # **about
+        pairs = zip(named.keys, named.values, strict=True)
+        told += [
+            value for key, value in pairs if key and ast.unparse(key) == "'number'"
+        ]
+    numbers = {ast.literal_eval(value) for value in told}
+    assert numbers == {int(notebook.stem.partition("-")[0])}
 
 
 def path_of(name: str) -> Path:

@@ -1,6 +1,8 @@
 """Intervals and ratios as the paper prints them, against a second way to get them."""
 
 import math
+import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import strategies as some
 from scipy import stats
 from scipy.special import digamma
 from statsmodels.stats.weightstats import DescrStatsW
-from study_made import t_on_logs, usable
+from study_made import crossed, t_on_logs, usable
 
 from connlab.intervals import (
     as_cells,
@@ -408,6 +410,28 @@ def test_a_pair_without_four_trials_is_undetermined_and_without_a_side_absent():
 def test_what_does_not_scatter_differs_for_sure_or_not_at_all(arm, n, p):
     pairs = rate_ratios(trials({"a": [arm] * n, "b": [10.0] * n}))
     assert pairs["p"].item() == pytest.approx(p, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "left", "told"),
+    [
+        ("epol", {"epoll", "poll"}, "no trial has model 'epol'.*did you mean 'epoll'"),
+        ("epoll", {"epoll", "poll"}, None),  # its trials failed
+        ("thread", {"epoll", "poll"}, None),  # not part of the run
+        (7, {"epoll"}, None),
+        ("epoll", set(), None),
+    ],
+)
+def test_a_baseline_that_may_be_misspelt_is_told(baseline, left, told):
+    frame = usable(crossed(model=("epoll", "poll"), block=range(4)))
+    frame = frame[frame["model"].isin(left)].assign(throughput_rps=1.0)
+    frame["ok"] = frame["model"] != "epoll"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert ratios(frame, "throughput_rps", baseline=baseline).empty
+    assert [bool(re.search(told, str(w.message))) for w in caught] == [True] * bool(
+        told
+    )
 
 
 def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():

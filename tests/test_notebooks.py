@@ -65,6 +65,14 @@ def test_a_cell_that_does_not_hear_of_an_evaluation_is_found(cell):
         rules.check_evaluation([cell])
 
 
+@pytest.mark.parametrize("number", [1, 2, None])
+@pytest.mark.parametrize("make", ["Report(trials, {})", "Report.without_trials({})"])
+def test_a_report_of_another_number_is_found(make, number):
+    cell = make.format("" if number is None else f"number={number}")
+    with nullcontext() if number == 2 else pytest.raises(AssertionError):
+        rules.check_number(rules.path_of("02-breaking-points"), [cell])
+
+
 @pytest.mark.parametrize("names", [("it", "it"), ("it", "that")])
 def test_a_name_that_two_cells_give_is_found(names):
     cells = [f"report.table({name!r}, frame)" for name in names]
