@@ -35,6 +35,15 @@ def filtered(request, tmp_path):
     return write
 
 
+def test_an_option_in_prose_stays_on_its_line(filtered):
+    text = f"Say `--only-watch` or `make x`.\n\n{TABLE.replace('| 1', '| `--one`')}"
+    html, code = (filtered(text, to) for to in ("html", "typst"))
+    assert '<code class="option">--only-watch</code>' in html
+    assert html.count('class="option"') == code.count("#unbroken[") == 1
+    assert "#unbroken[`--only-watch`]" in code
+    assert "code.option { white-space: nowrap" in (THEME / "parts.css").read_text()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_callout_reaches_typst(kind, filtered):
     code = filtered(CALLOUT.format(kind), "typst")

@@ -53,6 +53,15 @@ def test_the_window_of_a_study_is_told_with_its_warm_up(parameters, told):
     assert provenance._window(study) == told
 
 
+@pytest.mark.parametrize(
+    ("to", "end"), [("html", "ipv4.<wbr>tcp_<wbr>mem"), ("typst", "net.ipv4.tcp\\_mem")]
+)
+def test_the_name_of_a_sysctl_breaks_between_its_words(to, end):
+    source = provenance._fact("net.ipv4.tcp_mem")
+    assert end in made.pandoc(source, "--from=markdown", f"--to={to}", cwd=made.ROOT)
+    assert provenance._fact("memory") == "memory"
+
+
 def test_studies_of_other_programs_are_named_with_theirs():
     old, new = {"server": "a" * 20, "client": "b"}, {"server": "c", "client": "b"}
     studies = {"x": {"binaries": old}, "y": {"binaries": new}, "z": {"binaries": old}}

@@ -228,9 +228,15 @@ def _excluded(run: Run, paper: Path) -> str:
 
 
 def _machine(run: Run) -> str:
-    rows = [[md.escape(k), md.escape(v)] for k, v in machine_facts(run.manifest)]
+    rows = [[_fact(k), md.escape(v)] for k, v in machine_facts(run.manifest)]
     rows = rows or [["manifest", "not recorded"]]
     return _table("machine", ["Fact", "Value"], rows, _PAIR, "ll")
+
+
+def _fact(name: str) -> str:
+    """Return a fact's name; a long one of a sysctl may break between its words."""
+    parts = re.split(r"(?<=[._])(?=[a-z])", name)
+    return "`<wbr>`{=html}".join(map(md.escape, parts))
 
 
 def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:

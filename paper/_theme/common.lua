@@ -279,6 +279,20 @@ local function set_table(element)
   end
 end
 
+-- ---- options in prose ------------------------------------------------------------------
+
+-- A line may end at any hyphen, also between "--" and the name of the option.
+local function keep_option(code)
+  if not code.text:match("^%-%-%a") or #code.text > 24 then
+    return nil
+  elseif html then
+    code.classes:insert("option")
+    return code
+  elseif typst then
+    return { pandoc.RawInline("typst", "#unbroken["), code, pandoc.RawInline("typst", "]") }
+  end
+end
+
 -- ---- what is for the page only ---------------------------------------------------------
 
 -- No writer of print shows it, but Quarto would make Typst tables of its tables.
@@ -290,5 +304,5 @@ end
 
 return {
   { Div = set_div, Image = set_image, Table = set_table, RawBlock = set_raw },
-  { traverse = "topdown", Table = leave, Inlines = keep_units },
+  { traverse = "topdown", Table = leave, Inlines = keep_units, Code = keep_option },
 }
