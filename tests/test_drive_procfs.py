@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import resource
+import socket
 import subprocess
 import sys
 import threading
@@ -28,6 +29,21 @@ def _python(code: str) -> Iterator[int]:
             for child in psutil.Process(process.pid).children():
                 child.kill()
             process.kill()
+
+
+def test_where_a_process_listens_is_read_from_its_sockets():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as four,
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
+        socket.socket(type=socket.SOCK_DGRAM) as datagrams,
+        socket.create_connection(four.getsockname()),
+    ):
+        datagrams.bind(("127.0.0.1", 0))
+        found = procfs.listeners([os.getpid()])
+        for protocol, sock in [("tcp", four), ("tcp", six), ("udp", datagrams)]:
+            place = procfs.Listener(protocol, *sock.getsockname()[:2])
+            assert found.count(place) == 1
+        assert not procfs.listeners([])
 
 
 def test_cpu_clock_is_that_of_the_process():

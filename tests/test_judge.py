@@ -15,7 +15,7 @@ import pytest
 
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
-from connlab.drive import location, running, trials, turns
+from connlab.drive import location, procfs, running, trials, turns
 from connlab.judge import (
     calls,
     cases,
@@ -86,6 +86,40 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
     assert any(hint in text for text in first), first
     if kind in ("line", "shared", "padded", "backwards"):
         assert len(first) == 1, first  # what follows from it is no other fault
+
+
+@pytest.mark.timed
+def test_where_a_server_listens_in_place_of_its_port_is_seen():
+    with (
+        pytest.raises(running.NotServing) as error,
+        running.running(line("swapped"), ready_s=3),
+    ):
+        raise AssertionError
+    (place,) = error.value.elsewhere
+    assert (place.protocol, place.host) == ("tcp", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "host", "port", "told"),
+    [
+        ("tcp", "127.0.0.1", 36895, ":36895, which is port 8080 with its bytes swa"),
+        ("tcp", "0.0.0.0", 5000, "0.0.0.0:5000, a port of its own, or of the kernel"),
+        ("tcp", "::1", 8080, "[::1]:8080, for IPv6: bind() to 127.0.0.1 or 0.0.0.0"),
+        ("udp", "0.0.0.0", 8080, "0.0.0.0:8080, for UDP: a TCP socket is SOCK_STREAM"),
+        ("tcp", "192.0.2.1", 8080, "192.0.2.1:8080, where nobody comes who asks"),
+    ],
+)
+def test_who_listens_elsewhere_is_told_where(monkeypatch, protocol, host, port, told):
+    """Advice was a list of all causes that there are."""
+    place = procfs.Listener(protocol, host, port)
+    others = [] if port == 5000 else [procfs.Listener("tcp", "0.0.0.0", 9)]
+    said = "exit 1: external: nothing listens on 127.0.0.1:8080 after 9 s"
+    converse = Mock(side_effect=running.NotServing(said, [*others, place]))
+    monkeypatch.setattr(judging, "_converse", converse)
+    judgement = judge(["lessons/epoll"], quick=True, say=lambda text: None)
+    (first,) = hints.first(judgement.verdicts[0], judgement)
+    assert told in first
+    assert judgement.as_json()["servers"][0]["elsewhere"][-1]["port"] == port
 
 
 @pytest.mark.timed

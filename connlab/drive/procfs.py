@@ -11,6 +11,8 @@ import contextlib
 import functools
 import os
 import re
+import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -44,6 +46,15 @@ class Processes:
     threads: int
     processes: int
     weights: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Where a process takes what comes: `protocol` is ``tcp`` or ``udp``."""
+
+    protocol: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True)
@@ -157,6 +168,38 @@ def sockets(pids: Iterable[int]) -> int:
     unix = {f"socket:[{line.split()[6]}]" for line in lines}
     held = [link for pid in pids for link in _links(f"/proc/{pid}/fd")]
     return sum(link.startswith("socket:") and link not in unix for link in held)
+
+
+def listeners(pids: Iterable[int]) -> list[Listener]:
+    """Return where some processes listen: TCP first, each place once."""
+    held = {link for pid in pids for link in _links(f"/proc/{pid}/fd")}
+    found = [
+        listener
+        for name in ("tcp", "tcp6", "udp", "udp6")
+        for inode, listener in parse_sockets(read_text(f"/proc/net/{name}"), name[:3])
+        if f"socket:[{inode}]" in held
+    ]
+    return list(dict.fromkeys(found))
+
+
+def parse_sockets(text: str, protocol: str) -> Iterator[tuple[str, Listener]]:
+    """Give inode and place of each socket of ``/proc/net/tcp`` and the like.
+
+    Only of those that wait for anybody: TCP that listens, UDP that is not connected.
+    """
+    state = {"tcp": "0A", "udp": "07"}[protocol]
+    for fields in map(str.split, text.splitlines()[1:]):
+        if fields[3] == state:
+            host, _, port = fields[1].partition(":")
+            yield fields[9], Listener(protocol, _address(host), int(port, 16))
+
+
+def _address(digits: str) -> str:
+    """Return an address that the kernel printed in words of the machine's order."""
+    words = [int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)]
+    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    family = socket.AF_INET if len(words) == 1 else socket.AF_INET6
+    return socket.inet_ntop(family, packed)
 
 
 def _links(folder: str) -> Iterator[str]:

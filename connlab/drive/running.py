@@ -9,15 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import flags, procfs, programs, servers, trials
+from connlab.drive import flags, interrupt, procfs, programs, servers, trials
 from connlab.drive.host import Ended, LocalHost, ProgramError
 
 #: a server that is judged and has more processes is ended
 PROCESSES_MOST = 4000
+#: seconds between looks where a server listens that is not ready
+_LOOK_S = 1.0
 
 
 class NotServing(ProgramError):
-    """A server that never listened; the text says how it ended and what it printed."""
+    """A server that never listened; the text says how it ended and what it printed.
+
+    `elsewhere` is where it listened meanwhile, by the last look.
+    """
+
+    def __init__(self, text: str, elsewhere: Sequence[procfs.Listener] = ()) -> None:
+        super().__init__(text)
+        self.elsewhere = list(elsewhere)
 
 
 @dataclass
@@ -85,6 +94,20 @@ class Running:
         return trials.died(self.ended)
 
 
+def _ready(process: Running, ready_s: float) -> dict[str, Any]:
+    """Wait for the first line of a server; raise `NotServing` where there is none."""
+    host, handle, elsewhere = process.host, process.handle, []
+    until = time.monotonic() + ready_s
+    try:
+        while (left_s := until - time.monotonic()) > 0 and not interrupt.requested():
+            if ready := trials.ready_line(host, handle, min(left_s, _LOOK_S)):
+                return ready
+            elsewhere = procfs.listeners(procfs.descendants(handle)) or elsewhere
+    except ProgramError as error:
+        raise NotServing(str(error), elsewhere) from None
+    raise NotServing(f"not ready after {ready_s:g} s", elsewhere)
+
+
 def _bounded(words: list[str]) -> list[str]:
     """Return the words of ``build/external`` with a bound on processes."""
     bound = ["--processes", str(PROCESSES_MOST)] if "--" in words else []
@@ -121,13 +144,10 @@ def running(
             handle = host.start(
                 [*under, *words], cores=cores, files=files, bound=bool(under)
             )
-            process = Running(host, handle, {})
-            ready = trials.ready_line(host, handle, ready_s)
         except ProgramError as error:
             raise NotServing(str(error)) from None
-        if ready is None:
-            raise NotServing(f"not ready after {ready_s:g} s")
-        process.ready = ready
+        process = Running(host, handle, {})
+        process.ready = _ready(process, ready_s)
         yield process
     finally:
         if process is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from connlab.drive.procfs import Listener
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict
 
@@ -17,6 +18,8 @@ _DEAR = 1.2
 _WAITING = 0.01
 #: in a failure: some bytes came
 _ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
+#: of a server that did not listen in time, the port that it was given
+_UNHEARD = re.compile(r"nothing listens on [\d.]+:(\d+)")
 #: the connection ended before all had come
 _EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
@@ -44,13 +47,7 @@ def first(verdict: Verdict, judgement: Judgement) -> list[str]:
 
 def _faults(verdict: Verdict) -> list[str]:
     if not verdict.heard:
-        never = "It never listened on 127.0.0.1 and the port it was given"
-        if not any("nothing listens" in wrong for wrong in verdict.wrong):
-            return [f"{never}: it ended first, as said above."]
-        return [
-            f"{never}: does the command line hand {{port}} on, does bind() of a TCP "
-            "socket get it, by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0?"
-        ]
+        return [_never_listened(verdict)]
     died = [wrong for wrong in verdict.wrong if "died" in wrong]
     if died and not any(heard.ok for heard in verdict.heard):
         return [
@@ -67,6 +64,45 @@ def _faults(verdict: Verdict) -> list[str]:
     advice += [MEANS["conversations"][name] for name in _causes(verdict, died)]
     questions = [answer.question for answer in verdict.answers if answer.holds is False]
     return advice + [MEANS["cases"][q] for q in questions if q in MEANS["cases"]]
+
+
+def _never_listened(verdict: Verdict) -> str:
+    never = "It never listened on 127.0.0.1 and the port it was given"
+    unheard = next(filter(None, map(_UNHEARD.search, verdict.wrong)), None)
+    if not unheard:
+        return f"{never}: it ended first, as said above."
+    if not verdict.elsewhere:
+        return (
+            f"{never}: does the command line hand {{port}} on, does bind() of a TCP "
+            "socket get it, by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0, and "
+            "does listen() follow?"
+        )
+    port = int(unheard[1])
+    near = (port, _swapped(port))
+    places = sorted(verdict.elsewhere, key=lambda place: place.port not in near)
+    return f"{never}, {port}: it listens at {_place(places[0], port)}."
+
+
+def _place(place: Listener, port: int) -> str:
+    """Return where a server listens, and what of that is not what was asked for."""
+    host = f"[{place.host}]" if ":" in place.host else place.host
+    told = [f"{host}:{place.port}"]
+    if place.port == _swapped(port) != port:
+        told.append(f"which is port {port} with its bytes swapped (htons())")
+    elif place.port != port:
+        text = "a port of its own, or of the kernel where bind() is missing or fails"
+        told.append(text)
+    if place.protocol == "udp":
+        told.append("for UDP: a TCP socket is SOCK_STREAM, with listen()")
+    elif ":" in host:
+        told.append("for IPv6: bind() to 127.0.0.1 or 0.0.0.0")
+    elif place.port == port:
+        told.append("where nobody comes who asks at 127.0.0.1")
+    return ", ".join(told)
+
+
+def _swapped(port: int) -> int:
+    return int.from_bytes(port.to_bytes(2, "big"), "little")
 
 
 def _causes(verdict: Verdict, died: list[str]) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 from connlab import schema
 from connlab.drive import machine, programs, servers, trials
 from connlab.drive.cases import Answer
+from connlab.drive.procfs import Listener
 from connlab.drive.running import NotServing, running
 from connlab.judge import calls, cases, contest, conversations, crowds
 from connlab.judge.conversations import Heard
@@ -53,7 +54,7 @@ class Verdict:
     `wrong` has a line for each thing that no echo server may do; with none it is a
     correct one. `lacks` names what is missing and not required: serving many, guarding
     against a client that is slow or never reads. `busy_share` says how often it
-    ran while its client was silent.
+    ran while its client was silent, `elsewhere` where it listened in place of its port.
     """
 
     server: str
@@ -66,6 +67,7 @@ class Verdict:
     calls: calls.Calls | None = None
     start_s: float | None = None
     printed: str = ""
+    elsewhere: list[Listener] = field(default_factory=list)
     deaf: bool = False
     busy_share: float = 0.0
     seconds: float = 0.0
@@ -222,6 +224,7 @@ def _judged(
             verdict.calls = calls.count(line)
     except NotServing as error:
         verdict.wrong.append(f"it does not serve: {error}")
+        verdict.elsewhere = error.elsewhere
     finally:
         verdict.seconds = time.monotonic() - began
     return verdict

@@ -186,6 +186,11 @@ def mute(port: int) -> None:
     time.sleep(1000)
 
 
+def swapped(port: int) -> None:
+    """Listens at its port with the bytes swapped, as in C without htons()."""
+    serve(good, listen(socket.htons(port)))
+
+
 def ends(port: int) -> None:
     print("no such database", file=sys.stderr)
     sys.exit(3)
@@ -195,7 +200,7 @@ if __name__ == "__main__":
     kind, port = globals()[sys.argv[1]], int(sys.argv[2])
     if kind is fragile:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if kind in (daemon, children, deaf, wild, unreaped, mute, ends):
+    if kind in (daemon, children, deaf, wild, unreaped, mute, swapped, ends):
         kind(port)
     else:
         serve(kind, listen(port))
