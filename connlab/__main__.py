@@ -293,7 +293,8 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
     """Say whether a server is correct, what limits it, and how it stands.
 
     SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
-    all of them are correct echo servers; 1: one is not.
+    all of them are correct echo servers; 1: one is not; 130: Ctrl-C came, and the page
+    has those that were judged.
     """
     from connlab.judge import hints, judging, page
     from connlab.schema import json_text
@@ -314,6 +315,8 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
                 click.echo(f"  -> {line}")
         pages = ", ".join(map(_from_here, paths.values()))
         click.echo(f"{result.seconds:.0f} s; {pages}")
+    if result.stopped:
+        raise KeyboardInterrupt(result.ending)
     raise click.exceptions.Exit(0 if result.right else 1)
 
 

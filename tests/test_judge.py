@@ -351,6 +351,37 @@ def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
     assert html.count("<table") >= 1
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_ctrl_c_keeps_what_was_judged(monkeypatch, tmp_path, capfd, kept):
+    """Pages were written at the end, so that a class lost all of its verdicts."""
+    names = ["lessons/epoll", "lessons/poll"]
+
+    def judged(verdict, *_):
+        if verdict.server in names[kept:]:
+            raise KeyboardInterrupt
+        verdict.heard = [Heard("a", "a word")]
+        return verdict
+
+    monkeypatch.setattr(judging, "_judged", judged)
+    monkeypatch.setattr(judging, "_let_take_turns", Mock(side_effect=KeyboardInterrupt))
+    assert command.main(["judge", *names, "--out", str(tmp_path)]) == 130
+    out, err = capfd.readouterr()
+    assert out.count(": correct") == kept
+    if not kept:  # a page of earlier is left alone
+        assert not list(tmp_path.iterdir())
+        return
+    told = json.loads((tmp_path / page.JSON).read_text("utf-8"))
+    assert [server["server"] for server in told["servers"]] == names[:kept]
+    assert told["stopped"]
+    assert list(told["missing"]) == names[kept:]
+    assert told["right"] is (kept == 2)
+    html = (tmp_path / page.HTML).read_text("utf-8")
+    lost = ["before all turns", "not judged: lessons/poll"][kept == 1]
+    assert lost in err
+    assert lost in html
+    assert ("1 of 2 servers, judged" in html) is (kept == 1)
+
+
 def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     said = "| # <b>*hello*</b>\n- more\n```\n<b>"
     heard = [Heard("a", "a"), Heard("lengths", "lengths", said)]

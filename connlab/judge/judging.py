@@ -113,16 +113,32 @@ class Verdict:
 
 @dataclass
 class Judgement:
-    """The verdicts on all servers, and what they gave in turns with each other."""
+    """The verdicts on all servers, and what they gave in turns with each other.
+
+    `stopped` by Ctrl-C it has those that were there; `missing` are the labels of the
+    other servers, by their names.
+    """
 
     verdicts: list[Verdict]
     contests: list[contest.Contest] = field(default_factory=list)
     made_at: str = ""
     seconds: float = 0.0
+    stopped: bool = False
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
-        return all(verdict.right for verdict in self.verdicts)
+        """Whether all servers were judged, and are correct."""
+        return not self.missing and all(verdict.right for verdict in self.verdicts)
+
+    @property
+    def ending(self) -> str:
+        """What a stop left out; nothing where there was none."""
+        if not self.stopped:
+            return ""
+        if not self.missing:
+            return "stopped before all turns with models were measured"
+        return f"stopped; not judged: {', '.join(self.missing.values())}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -130,6 +146,8 @@ class Judgement:
             "made_at": self.made_at,
             "seconds": self.seconds,
             "right": self.right,
+            "stopped": self.stopped,
+            "missing": self.missing,
             "machine": {
                 "descriptors": machine.limits()["descriptors"]["hard"],
                 "threads": machine.sysctl("kernel.threads-max"),
@@ -147,11 +165,12 @@ def judge(
 
     Their `names` are command lines with ``{port}``, entries of ``servers.toml`` or
     models. `quick`: only whether they are correct, and up to a hundred clients. What is
-    being tried is told to `say`.
+    being tried is told to `say`. After Ctrl-C what was judged is kept.
 
     Raises ValueError for a name that nobody has, a server that cannot run here or
     serves no echo, or a command line without ``{port}``; RuntimeError where this
-    machine lacks what the least of a client takes.
+    machine lacks what the least of a client takes; KeyboardInterrupt before the first
+    verdict.
     """
     began = time.monotonic()
     binaries = programs.built()
@@ -160,13 +179,25 @@ def judge(
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     commands = {name: servers.command_line(name, binaries) for name in names}
     labels = _labels(commands)
-    verdicts = [
-        _judged(Verdict(name, labels[name]), line, levels, say)
-        for name, line in commands.items()
-    ]
-    judgement = Judgement(verdicts, made_at=machine.now())
-    for connections in () if quick else contest.MODELS:
-        able = [v for v in verdicts if connections in _contests(v)]
+    judgement = Judgement([], made_at=machine.now(), missing=labels)
+    try:
+        for name, line in commands.items():
+            verdict = _judged(Verdict(name, labels[name]), line, levels, say)
+            judgement.verdicts.append(verdict)
+            del judgement.missing[name]
+        if not quick:
+            _let_take_turns(judgement, say)
+    except KeyboardInterrupt:
+        if not judgement.verdicts:
+            raise
+        judgement.stopped = True
+    judgement.seconds = time.monotonic() - began
+    return judgement
+
+
+def _let_take_turns(judgement: Judgement, say: Callable[[str], None]) -> None:
+    for connections in contest.MODELS:
+        able = [v for v in judgement.verdicts if connections in _contests(v)]
         if able:
             say(f"in turns with models, {counted(connections, 'connection')}")
             names = [verdict.server for verdict in able]
@@ -175,8 +206,6 @@ def judge(
                 contest.hold(some, connections=connections, wait_s=wait_s)
                 for some in contest.divided(names, connections=connections)
             ]
-    judgement.seconds = time.monotonic() - began
-    return judgement
 
 
 def _contests(verdict: Verdict) -> list[int]:

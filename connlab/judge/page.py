@@ -55,7 +55,7 @@ def write(judgement: Judgement, folder: Path) -> dict[str, Path]:
 
 def markdown(judgement: Judgement) -> str:
     """Return the page as Markdown: what to look at first, then the evidence."""
-    many = len(judgement.verdicts) > 1
+    many = len(judgement.verdicts) + len(judgement.missing) > 1
     return _fill(
         "page.md",
         judged=judgement,
@@ -73,7 +73,9 @@ def markdown(judgement: Judgement) -> str:
 
 def _title(judgement: Judgement) -> str:
     labels = [verdict.label for verdict in judgement.verdicts]
-    subject = labels[0] if len(labels) == 1 else f"{len(labels)} servers"
+    asked = len(labels) + len(judgement.missing)
+    of_all = f" of {asked}" if judgement.missing else ""
+    subject = labels[0] if asked == 1 else f"{len(labels)}{of_all} servers"
     return f"{subject}, judged"
 
 
