@@ -651,6 +651,16 @@ def test_valgrind_tells_nothing_of_clients_that_were_not_served_whole(
         ("java -cp build:lib/a.jar -Xmx1g Echo {port}", "Echo"),
         ("env PORT={port} node --no-warnings echo.js", "echo.js"),
         ("python3 -{port}", "python3"),
+        ("sh -c 'cd ann && ./mine {port}'", "mine"),
+        (
+            "bash -ec 'cd ben; make -s >&2; PORT=1 exec python3 -u echo.py {port}'",
+            "echo.py",
+        ),
+        ("sh -c './mine {port} 2>log || echo it ended'", "mine"),
+        ("env A=b sh -c 'export PORT={port}\n(cd ann; exec ./mine)'", "mine"),
+        ("bash run.sh {port}", "run.sh"),
+        ("sh -c 'PORT={port}'", "sh"),
+        ('sh -c "echo \'{port}"', "sh"),
     ],
 )
 def test_a_server_is_called_by_its_program_and_not_by_an_interpreter(command, label):
@@ -662,6 +672,16 @@ def test_servers_of_one_name_are_told_apart():
     lines += ["java -cp b Echo {port}", "other {port}", "lessons/epoll"]
     labels = ["ann/echo", "ben/echo", "Echo (3)", "Echo (4)", "other", lines[-1]]
     assert list(_labels(lines).values()) == labels
+
+
+@pytest.mark.parametrize(
+    "line", ["sh -c 'cd {} && ./mine {{port}}'", "{}/mine {{port}}"]
+)
+def test_a_class_is_told_apart_by_its_folders(line):
+    """In a page of `sh -c 'cd ann && ./mine {port}'` and others all had a number."""
+    folders = ["ann", "ben", "cem/last", "dan/last"]
+    labels = _labels(line.format(folder) for folder in folders)
+    assert list(labels.values()) == [f"{folder}/mine" for folder in folders]
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ does it listen? -> conversations -> the 24 cases -> crowds -> system calls
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import re
 import shlex
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,13 +40,18 @@ _SLOW_S = 4.0
 _BUSY_MOST = 0.8
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
+_SHELLS = ("sh", "dash", "bash", "zsh")
 #: names of interpreters, without their versions
 _INTERPRETERS = (
     *("python", "pypy", "node", "nodejs", "java", "ruby", "perl"),
-    *("sh", "dash", "bash", "env"),
+    *(*_SHELLS, "env", "exec"),
 )
 #: their options that are followed by a word, which is no program
 _WITH_A_WORD = ("-cp", "-classpath", "--class-path", "-W", "-X", "-r", "--require")
+#: between two commands of a shell
+_ENDS = set(";&|()")
+#: folders, and the program, that a label has at most
+_PARTS_MOST = 4
 
 
 @dataclass
@@ -262,7 +269,8 @@ def _judged(
 def _labels(names: Iterable[str]) -> dict[str, str]:
     """Return what servers are called: equal ones with their folder, or a number."""
     labels = {name: _label(name) for name in names}
-    labels |= {name: _label(name, parts=2) for name in _equal(labels)}
+    for parts in range(2, _PARTS_MOST + 1):
+        labels |= {name: _label(name, parts=parts) for name in _equal(labels)}
     equal = _equal(labels)
     numbered = {name: f"{labels[name]} ({n})" for n, name in enumerate(labels, 1)}
     return labels | {name: numbered[name] for name in equal}
@@ -276,21 +284,69 @@ def _equal(labels: Mapping[str, str]) -> list[str]:
 def _label(name: str, *, parts: int = 1) -> str:
     if not servers.is_command(name):
         return name
-    words = shlex.split(name)
-    while _interprets(Path(words[0])) and (inner := _without_options(words)):
-        words = inner
-    program = Path(words[0])
+    program = _program(shlex.split(name))
     is_model = program.name in {model.name for model in programs.models()}
     return "/".join(program.parts[-2 if is_model else -parts :])
 
 
+def _program(words: Sequence[str]) -> Path:
+    """Return what a command line runs in the end, behind shells and interpreters."""
+    while _interprets(Path(words[0])):
+        if script := _script(words):
+            return _program_of(script) or Path(words[0])
+        if not (inner := _without_options(words)):
+            break
+        words = inner
+    return Path(words[0])
+
+
+def _script(words: Sequence[str]) -> str | None:
+    """Return the text that a shell is given by ``-c``, as in ``sh -ec 'cd a; ./b'``."""
+    if Path(words[0]).name not in _SHELLS:
+        return None
+    flags = list(itertools.takewhile(lambda word: word.startswith("-"), words[1:]))
+    given = any(re.fullmatch("-[a-z]*c", flag) for flag in flags)
+    return " ".join(words[1 + len(flags) :][:1]) if given else None
+
+
+def _program_of(script: str) -> Path | None:
+    """Return the program of a shell's text that gets the port, else the last one.
+
+    With the folder that a ``cd`` before it leads to; None where no program is seen.
+    """
+    folder, found = Path(), None
+    for words in _commands(script):
+        if words[0] == "cd":
+            folder /= words[-1]
+        elif words[0] != "export":
+            found = folder / _program(words)
+            if any("{port}" in word for word in words):
+                break
+    return found
+
+
+def _commands(script: str) -> Iterator[list[str]]:
+    """Give the words of each command of a shell's text, without variables it sets."""
+    lexer = shlex.shlex(script.replace("\n", ";"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    with contextlib.suppress(ValueError):  # a quotation without its end
+        for ends, words in itertools.groupby(lexer, lambda word: not set(word) - _ENDS):
+            if not ends and (command := list(itertools.dropwhile(_is_set, words))):
+                yield command
+
+
+def _is_set(word: str) -> bool:
+    """Whether a word gives a variable its value, such as ``PORT={port}``."""
+    return bool(re.fullmatch(r"\w+=\S*", word))
+
+
 def _without_options(words: Sequence[str]) -> list[str]:
-    """Return what follows an interpreter, without its options and variables."""
-    return [
-        word
-        for before, word in itertools.pairwise(words)
-        if before not in _WITH_A_WORD and not word.startswith("-") and "=" not in word
-    ]
+    """Return what follows an interpreter, its options and variables: a command line."""
+    for at, (before, word) in enumerate(itertools.pairwise(words), 1):
+        is_option = before in _WITH_A_WORD or word.startswith("-")
+        if not is_option and not _is_set(word):
+            return list(words[at:])
+    return []
 
 
 def _interprets(program: Path) -> bool:
