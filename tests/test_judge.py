@@ -428,6 +428,20 @@ def test_a_page_says_once_what_went_wrong():
             },
             [MEANS["lengths"], MEANS["byte by byte"]],
         ),
+        (  # a socket that does not block: what send() does not take is to be kept
+            [f"it died of {name}: BlockingIOError: x" for name in ("reads late", "x")],
+            {"reads late": "42 came back, then a reset", "x": "no", "a": None},
+            ["It ends when it should not: it died of reads", MEANS["reads late"]],
+        ),
+        (
+            [
+                f"it died of {name}: send: EAGAIN"
+                for name in ("a mebibyte", "reads late")
+            ],
+            dict.fromkeys(["a mebibyte", "reads late"], "42 came back, then a reset")
+            | {"a": None},
+            ["It ends when it should not: it died of a me", MEANS["a mebibyte"]],
+        ),
         (  # an array that is full: they also vanish in vain
             ["it died of in a row: exit 0", "it died of resets: exit 0"],
             {"in a row": "0 came back", "resets": "refused", "a": None},

@@ -23,6 +23,11 @@ _UNHEARD = re.compile(r"nothing listens on [\d.]+:(\d+)")
 #: the connection ended before all had come
 _EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
+#: what send() says that finds no room, or recv() that finds nothing
+_WOULD_BLOCK = re.compile("BlockingIOError|EAGAIN|Resource temporarily unavailable")
+#: conversations in which answers do not fit into a socket's buffer
+_MUCH = ("a mebibyte", "reads late")
+
 #: conversations that fail of the same fault where one of these failed
 _SAME = {
     "one connection": {"lengths", "every byte"},
@@ -137,9 +142,13 @@ def _causes(verdict: Verdict, died: list[str]) -> list[str]:
 def _killing(failed: Mapping[str, Heard], died: list[str]) -> set[str]:
     """Return the conversations of whose failure an end tells more than their meaning.
 
-    That is not so where clients had vanished, unless it dies of those that stay too.
+    That is not so where clients had vanished, unless it dies of those that stay too;
+    nor where an answer did not fit: its end does not say that the rest is to be kept.
     """
     killing = {name for name, heard in failed.items() if _any_has(died, heard.about)}
+    full = [text for text in died if _WOULD_BLOCK.search(text)]
+    kept = (name for name in _MUCH if name in failed)
+    killing -= {next((n for n in kept if _any_has(full, failed[n].about)), "")}
     return killing | {"resets"} if "in a row" in killing else killing - {"resets"}
 
 
