@@ -15,7 +15,16 @@ import pytest
 
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
-from connlab.drive import location, procfs, running, trials, turns
+from connlab.drive import (
+    location,
+    machine,
+    procfs,
+    programs,
+    running,
+    servers,
+    trials,
+    turns,
+)
 from connlab.judge import (
     calls,
     cases,
@@ -43,6 +52,7 @@ def hurried(monkeypatch, nobody_left):
     monkeypatch.setattr(conversations, "HURRIED_S", 0.5)
 
 
+TRACEBACK = "Traceback (most recent call last):\n  File x\n"
 MEANS = hints.MEANS["conversations"]
 slow = functools.partial(pytest.param, marks=pytest.mark.long)
 
@@ -271,6 +281,56 @@ def test_a_crowd_that_does_not_fit_into_the_machine_is_told(
 
 @pytest.mark.timed
 @pytest.mark.parametrize(
+    ("server", "most", "uid", "bound"),
+    [
+        ("lessons/thread", 300, 1, "this user may have 300 processes and threads"),
+        ("lessons/thread", 400, 1, None),
+        ("lessons/thread", None, 1, None),
+        ("lessons/thread", 300, 0, None),  # it does not bind root
+        ("lessons/epoll", 300, 1, None),
+    ],
+)
+def test_a_limit_of_tasks_is_named_where_a_server_needs_one_for_each_client(
+    monkeypatch, server, most, uid, bound
+):
+    monkeypatch.setattr(crowds.os, "getuid", lambda: uid)
+    monkeypatch.setattr(procfs, "tasks", lambda _: 250)
+    limits = machine.limits() | {"processes": {"soft": most}}
+    monkeypatch.setattr(machine, "limits", lambda: limits)
+    command = servers.command_line(server, programs.built())
+    found = crowds.tasks_bound(command, 100)
+    assert found is None if bound is None else found.startswith(bound)
+
+
+@pytest.mark.parametrize("bound", [None, "this user may have 60 threads"])
+def test_a_user_who_may_have_few_threads_does_not_make_a_server_wrong(
+    monkeypatch, bound
+):
+    """Under `ulimit -u 60` a server in Python that starts threads was not correct."""
+    heard = [Heard("every byte", "all"), Heard("a hundred", "a hundred clients", "no")]
+
+    def converse(verdict, _line, _todo):
+        verdict.heard += heard
+        return "exit 1: can't start new thread"
+
+    monkeypatch.setattr(judging, "_converse_until_end", converse)
+    monkeypatch.setattr(conversations, "EVERY", tuple(heard))
+    monkeypatch.setattr(crowds, "tasks_bound", lambda *_: bound)
+    verdict = Verdict("x", "x")
+    judging._converse(verdict, "x {port}")
+    assert verdict.right is bool(bound)
+    assert verdict.untried == ([f"a hundred clients: {bound}"] if bound else [])
+    assert bool(verdict.lacks) is not bool(bound)
+
+
+def test_a_crowd_for_which_the_user_may_have_no_threads_is_told(monkeypatch):
+    monkeypatch.setattr(crowds, "tasks_bound", lambda *_: "this user may have 60")
+    crowd = crowds.try_all(line("ends"), levels=[5])
+    assert crowd.limit == "this user may have 60"
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize(
     ("kind", "wrong", "prints"),
     [
         ("good", [], False),
@@ -304,8 +364,8 @@ def test_what_a_server_died_of_keeps_the_name_of_the_exception():
     assert told.startswith("exit 1: x")
     assert told.endswith("x Error: broken pipe")
     assert len(told) < 320
-    frames = "Traceback (most recent call last):\n  File x\nOSError: no\n"
-    assert trials.without_frames(f"exit 1: {frames}") == "exit 1: OSError: no"
+    frames = f"exit 1: {TRACEBACK}OSError: no\n"
+    assert trials.without_frames(frames) == "exit 1: OSError: no"
 
 
 def test_everything_that_can_go_wrong_has_a_meaning():
@@ -741,6 +801,10 @@ def test_calls_are_read_from_the_table_of_strace():
     [
         ({"clients": 1100, "connected": 1100, "answered": 1020}, "FD_SETSIZE"),
         ({"clients": 1100, "died": "killed by SIGABRT"}, "FD_SETSIZE is 1024"),
+        (
+            {"clients": 10, "died": f"exit 1: {TRACEBACK}OSError: no\n"},
+            "it ended: exit 1: OSError: no",
+        ),
         ({"clients": 10, "connected": 10, "answered": 1}, "one client "),
         ({"clients": 1100, "connected": 1100, "descriptors": 1024}, "descriptors"),
         ({"clients": 1100, "connected": 1100, "answered": 8}, "workers: 8 clients"),

@@ -5,6 +5,7 @@ levels -> so many connections, one byte each -> who is answered?
 """
 
 import contextlib
+import os
 import resource
 import select
 import socket
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from connlab.drive import checkup, machine
+from connlab.drive import checkup, machine, procfs, trials
 from connlab.drive.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
@@ -23,6 +24,8 @@ FEW = {1, 100, 1000, 10_000}
 PROCESSES_MOST = 2000
 #: what this process has open beside a crowd, and ports of clients that left last
 _OWN_DESCRIPTORS, _OWN_PORTS = 256, 16
+#: tasks of a user that others may take meanwhile; clients that show what each takes
+_OTHER_TASKS, _SHOW = 16, 3
 #: a crowd is left alone once nobody was answered for so long
 _NO_PROGRESS_S = 2.0
 _CROWD_S = 20.0
@@ -98,7 +101,29 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
         tried.append(level)
         if not level.carried or _too_many_processes(level, baseline):
             break
-    return _concluded(tried, baseline, limit, next(iter(untried.values()), None))
+    crowd = _concluded(tried, baseline, limit, next(iter(untried.values()), None))
+    bound = tasks_bound(server, crowd.broke) if crowd.broke else None
+    return replace(crowd, limit=bound or crowd.limit)
+
+
+def tasks_bound(server: str, clients: int) -> str | None:
+    """Return the user's limit where a server needs a task per client and has no room.
+
+    A task is a thread or a process. None where the limit leaves as many, root is asked
+    (whom it does not bind), or a client brings the server none.
+    """
+    most = machine.limits()["processes"]["soft"]
+    if not most or os.getuid() == 0:
+        return None
+    try:
+        with running(server) as serving:
+            room = most - procfs.tasks(procfs.owned(os.getuid()))
+            before = _baseline(serving).threads or 0
+            grown = (_meet(serving, _SHOW).threads or 0) - before
+    except NotServing:
+        return None
+    bound = f"this user may have {most} processes and threads (ulimit -u)"
+    return bound if grown >= _SHOW and room < clients + _OTHER_TASKS else None
 
 
 def _untried(levels: Sequence[int], *, descriptors: int, ports: int) -> dict[int, str]:
@@ -239,13 +264,14 @@ def _limit(broke: Level, last: Level | None, descriptors: int | None) -> str:
     beyond = carried < _FD_SETSIZE <= broke.clients
     if beyond and 0.95 * _FD_SETSIZE <= broke.answered <= _FD_SETSIZE:
         return "FD_SETSIZE: select() cannot watch a descriptor from 1024 on"
-    if broke.died and beyond:
+    died = " ".join(trials.without_frames(broke.died or "").split())
+    if died and beyond:
         return (
-            f"it ended ({broke.died}) between {carried} and {broke.clients} clients: "
+            f"it ended ({died}) between {carried} and {broke.clients} clients: "
             "FD_SETSIZE is 1024, and FD_SET() beyond it writes over other memory"
         )
-    if broke.died:
-        return f"it ended: {broke.died}"
+    if died:
+        return f"it ended: {died}"
     if broke.answered == 1:
         return "one client at a time"
     if descriptors and (broke.descriptors or 0) >= 0.95 * descriptors:

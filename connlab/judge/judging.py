@@ -14,7 +14,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -376,7 +376,18 @@ def _converse(verdict: Verdict, line: str) -> None:
             verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
         if not remaining:
             break
+    _excuse(verdict, line)
     _conclude(verdict)
+
+
+def _excuse(verdict: Verdict, line: str) -> None:
+    """Count a hundred clients as not tried where the user may not have their tasks."""
+    failed = [heard for heard in verdict.failed() if heard.name == "a hundred"]
+    if failed and (bound := crowds.tasks_bound(line, 100)):
+        at = verdict.heard.index(failed[0])
+        verdict.heard[at] = replace(failed[0], failure=None, untried=bound)
+        died = f"it died of {failed[0].about}: "
+        verdict.wrong = [text for text in verdict.wrong if not text.startswith(died)]
 
 
 def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | None:
