@@ -177,7 +177,7 @@ def _cause_of_all(failed: Mapping[str, Heard], good: set[str]) -> str | None:
 
 def _limits(verdict: Verdict) -> list[str]:
     crowds = verdict.crowds
-    if crowds is None or not verdict.concurrent:
+    if crowds is None or not crowds.levels or not verdict.concurrent:
         return []
     if crowds.broke is not None:
         end = f"{crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
