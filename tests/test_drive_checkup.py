@@ -117,7 +117,7 @@ def test_the_tasks_of_this_user_are_counted_unless_none_are(
     monkeypatch.setattr(checkup.procfs, "owned", lambda uid: [os.getpid()])
     monkeypatch.setattr(checkup.procfs, "read_text", lambda path: f"{ids} 4294967295")
     threads = len(os.listdir("/proc/self/task"))
-    assert checkup._user_tasks() == (threads if bound else None)
+    assert checkup.user_tasks() == (threads if bound else None)
 
 
 def test_a_user_whom_no_limit_binds_is_told_none():

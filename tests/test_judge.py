@@ -16,6 +16,7 @@ import pytest
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
 from connlab.drive import (
+    checkup,
     location,
     machine,
     procfs,
@@ -281,20 +282,19 @@ def test_a_crowd_that_does_not_fit_into_the_machine_is_told(
 
 @pytest.mark.timed
 @pytest.mark.parametrize(
-    ("server", "most", "uid", "bound"),
+    ("server", "most", "taken", "bound"),
     [
-        ("lessons/thread", 300, 1, "this user may have 300 processes and threads"),
-        ("lessons/thread", 400, 1, None),
-        ("lessons/thread", None, 1, None),
-        ("lessons/thread", 300, 0, None),  # it does not bind root
-        ("lessons/epoll", 300, 1, None),
+        ("lessons/thread", 300, 250, "this user may have 300 processes and threads"),
+        ("lessons/thread", 400, 250, None),
+        ("lessons/thread", None, 250, None),
+        ("lessons/thread", 300, None, None),  # it does not bind root
+        ("lessons/epoll", 300, 250, None),
     ],
 )
 def test_a_limit_of_tasks_is_named_where_a_server_needs_one_for_each_client(
-    monkeypatch, server, most, uid, bound
+    monkeypatch, server, most, taken, bound
 ):
-    monkeypatch.setattr(crowds.os, "getuid", lambda: uid)
-    monkeypatch.setattr(procfs, "tasks", lambda _: 250)
+    monkeypatch.setattr(checkup, "user_tasks", lambda: taken)
     limits = machine.limits() | {"processes": {"soft": most}}
     monkeypatch.setattr(machine, "limits", lambda: limits)
     command = servers.command_line(server, programs.built())

@@ -156,7 +156,7 @@ def gather() -> dict[str, Any]:
         "cores": list(available),
         "physical": [list(threads) for threads in cores.physical(available)],
         "compiler": manifest["compiler"],
-        "user_tasks": _user_tasks(),
+        "user_tasks": user_tasks(),
         "memory_available_bytes": free_bytes(),
         "lockable_bytes": lockable_bytes(),
         "busy": _busy(0.5),
@@ -469,7 +469,7 @@ def _guards_are_marks(facts: Mapping[str, Any]) -> bool:
     )
 
 
-def _user_tasks() -> int | None:
+def user_tasks() -> int | None:
     """Return how many tasks this user has; None for root, who may have any number.
 
     Root of a container with users of its own is bound as anybody is.
