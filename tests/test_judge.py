@@ -103,7 +103,7 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
 def test_where_a_server_listens_in_place_of_its_port_is_seen():
     with (
         pytest.raises(running.NotServing) as error,
-        running.running(line("swapped"), ready_s=3),
+        running.running(line("swapped"), ready_s=5),
     ):
         raise AssertionError
     (place,) = error.value.elsewhere

@@ -53,6 +53,5 @@ def test_a_request_makes_the_calls_that_the_header_says(name, build_dir):
         pytest.skip(counted.missing)
     found = {call: counted.per_request.get(call, 0) for call in COUNTS[name]}
     assert all(call in TRY[name] for call in found)
-    # a thread that waits for a lock, or does not, makes a futex more or less
-    assert found == pytest.approx(COUNTS[name], abs=1 if "futex" in found else 0.2)
+    assert found == pytest.approx(COUNTS[name], abs=0.2)
     assert "epoll_ctl" in COUNTS[name] or "epoll_ctl" not in counted.per_request

@@ -159,8 +159,9 @@ static bool offload_queue(struct loop *loop, struct client *client,
         memcpy(job->bytes, bytes, count);
     pthread_mutex_lock(&offload->lock);
     jobs_append(&offload->todo, job);
-    pthread_cond_signal(&offload->queued);
     pthread_mutex_unlock(&offload->lock);
+    /* the lock is free when the thread wakes, or it would wait once more */
+    pthread_cond_signal(&offload->queued);
     return true;
 }
 
