@@ -4,16 +4,21 @@ A location knows where server and client run, of what class that environment is,
 cores and descriptors there are, and what cannot be measured there.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from connlab import schema
-from connlab.drive import capacity, cores, flags, hosts_asked, machine, store, turns
+from connlab.drive import capacity, cores, flags, hosts_asked, machine, store
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
+
+if TYPE_CHECKING:
+    from connlab.hosts.turning import Turning
 
 
 class Location(Protocol):
@@ -23,7 +28,7 @@ class Location(Protocol):
     server: Host | None = None
     """None: the sweep makes one on this machine."""
 
-    def turning(self, factors: Mapping[str, Any]) -> turns.Clients | None:
+    def turning(self, factors: Mapping[str, Any]) -> Turning | None:
         """Return the clients of a cell, for servers in turns; None: beside the server.
 
         For one that is measured alone they are its `clients`.

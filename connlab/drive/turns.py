@@ -15,7 +15,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from connlab.drive import (
     address,
@@ -30,6 +30,9 @@ from connlab.drive import (
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
 from connlab.drive.programs import Programs
+
+if TYPE_CHECKING:
+    from connlab.hosts.turning import Turning
 
 #: time of a set beside its slices: programs that start and end, connections
 OVERHEAD_S = 0.5
@@ -97,42 +100,6 @@ class Setting:
         return [factors.get("connections") or usual for factors in self.servers]
 
 
-class Clients(Protocol):
-    """The clients of a set on hosts of their own: `connlab.hosts.turning.Turning`."""
-
-    clients: Host
-    """The same for a server that is measured alone."""
-    pauses: dict[str, float]
-    """How long a pause must be, in slices, by the name of a set."""
-
-    @property
-    def begins_s(self) -> float:
-        """When the first slice begins, on the driver's clock."""
-
-    def start(
-        self,
-        command: Sequence[str],
-        words: Sequence[str],
-        setting: Setting,
-        watched: Sequence[str],
-    ) -> int:
-        """Start a client on every host, each with its share, and who reads CPU time.
-
-        `command` is a client with its targets, and `words` are its flags, each with a
-        value; `watched` are processes of the servers. Returns when all have connected
-        and know when the first slice begins.
-        """
-
-    def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        """Return the merged report; see `connlab.drive.host.Host.ready`."""
-
-    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
-        """End all at the same time; see `connlab.drive.host.Host.stop`."""
-
-    def unwatched(self) -> contextlib.AbstractContextManager[None]:
-        """Let the agent of servers that are started meanwhile not look at them."""
-
-
 @dataclass
 class Served:
     """One server of a set: its ready line, its samples, how it ended.
@@ -197,7 +164,7 @@ class SetError(RuntimeError):
 
 
 def run(
-    setting: Setting, *, host: Host, clients: Clients | None = None
+    setting: Setting, *, host: Host, clients: Turning | None = None
 ) -> Outcome | None:
     """Run one set; None when a signal asked to stop meanwhile (nothing is kept).
 
@@ -249,13 +216,13 @@ class _Course:
 
     setting: Setting
     host: Host
-    clients: Clients | None
+    clients: Turning | None
     started: list[tuple[Host, int]] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
     client: int | None = None
 
     @property
-    def client_host(self) -> Host | Clients:
+    def client_host(self) -> Host | Turning:
         return self.clients or self.host
 
     def start_servers(self) -> None:

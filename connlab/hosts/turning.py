@@ -61,7 +61,8 @@ class Turning(RemotePrograms):
     """The clients of a set, on hosts of their own; `connlab.drive.turns` runs them.
 
     The last of the programs reads CPU time, on the server's host. `pauses` keeps how
-    long a pause must be, in slices, by the name of a set.
+    long a pause must be, in slices, by the name of a set. A server that is measured
+    alone has `clients` only.
     """
 
     def __init__(self, clients: HostGroup) -> None:
@@ -84,7 +85,12 @@ class Turning(RemotePrograms):
         setting: turns.Setting,
         watched: Sequence[str],
     ) -> int:
-        """Start the clients and the reader; see `connlab.drive.turns.Clients`."""
+        """Start a client on every host, each with its share, and who reads CPU time.
+
+        `command` is a client with its targets, and `words` are its flags, each with a
+        value; `watched` are processes of the servers. Returns when all have connected
+        and know when the first slice begins.
+        """
         hosts, cores = self.clients.hosts, setting.cores
         self.programs, self._rows = [], []
         self._shared = not set(cores.client).isdisjoint(cores.server)
@@ -130,6 +136,7 @@ class Turning(RemotePrograms):
 
     @contextlib.contextmanager
     def unwatched(self) -> Iterator[None]:
+        """Let the agent of servers that are started meanwhile not look at them."""
         self.server.watches = False
         try:
             yield
