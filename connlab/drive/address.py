@@ -9,6 +9,7 @@ nothing is known but what the client sees; what its processes use is null, with 
 as the reason.
 """
 
+import contextlib
 import re
 import socket
 import time
@@ -50,7 +51,14 @@ class Address:
             found = socket.getaddrinfo(self.host, 0, type=socket.SOCK_DGRAM)
         except OSError:
             return False
-        return any(_can_bind(family, place) for family, *_, place in found)
+        for family, *_, place in found:
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(family, socket.SOCK_DGRAM) as probe,
+            ):
+                probe.bind(place)
+                return True
+        return False
 
     @property
     def why(self) -> str:
@@ -129,15 +137,6 @@ class Elsewhere:
 def place(address: Address | None, name: str, host: Host) -> Host:
     """Return where a server lives: at its address, else where servers are started."""
     return host if address is None else Elsewhere(name, address)
-
-
-def _can_bind(family: int, place: tuple) -> bool:
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as socket_:
-            socket_.bind(place)
-    except OSError:
-        return False
-    return True
 
 
 def _unreachable(address: Address, timeout_s: float) -> str:

@@ -97,7 +97,8 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     tasks = by_kind.get(model.holds or "", total if model.workers == "fixed" else 1)
     processes = tasks if model.family == "processes" else 0
     bytes_each = PROCESS_BYTES if processes else THREAD_BYTES
-    buffers = 2 * _largest_bytes(cell.get("size"))
+    largest = flags.as_text(cell.get("size") or 0).rpartition("-")[2]  # of MIN-MAX
+    buffers = 2 * int(largest) if largest.isdigit() else 0
     memory = connections * (CONNECTION_BYTES + buffers) + tasks * bytes_each
     rings = tasks if model.family == "completion" else 0
     return Room(connections, tasks, memory, processes, rings * RING_BYTES)
@@ -163,9 +164,3 @@ def _limited(controller: str) -> Iterator[tuple[str, int, int]]:
             limit, used = (procfs.read_text(f"{folder}/{n}").strip() for n in names)
             if limit.isdigit() and used.isdigit():
                 yield folder, int(limit), int(used)
-
-
-def _largest_bytes(size: Any) -> int:
-    """Return the largest message of a factor ``size``: a number or ``MIN-MAX``."""
-    text = flags.as_text(size).rpartition("-")[2] if size else "0"
-    return int(text) if text.isdigit() else 0

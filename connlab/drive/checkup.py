@@ -23,7 +23,6 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -182,9 +181,8 @@ def _lacks() -> dict[str, str | None]:
 
 def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup:
     """Judge a machine's facts; see `doctor`."""
-    groups = [_shares(facts), _noise(facts), _limits(facts), _missing(facts, registry)]
-    groups.append(_parts(facts))
-    findings = [_system(facts), _cores(facts), *chain.from_iterable(groups)]
+    findings = [_system(facts), _cores(facts), *_shares(facts), *_noise(facts)]
+    findings += [*_limits(facts), *_missing(facts, registry), *_parts(facts)]
     return _checkup(findings, registry, facts)
 
 

@@ -119,10 +119,12 @@ def split(
     if server is not None and not 1 <= server <= len(cores):
         raise ValueError(f"cores: {server}; allowed here: 1 to {len(cores)}")
     groups = physical(cores, place=place)
-    if server is None:
-        chosen = _half(groups)
-    else:
+    if server is not None:
         chosen = [*_by_rank(groups[:-1]), *groups[-1]][:server]
+    elif len(groups) == 1:
+        chosen = list(groups[0][: max(1, len(groups[0]) // 2)])
+    else:
+        chosen = [core for threads in groups[: len(groups) // 2] for core in threads]
     used = {place(core) for core in chosen}
     unused = [core for core in cores if core not in chosen]
     separate = [core for core in unused if place(core) not in used]
@@ -171,12 +173,6 @@ def of_trial(factors: Mapping[str, Any]) -> Cores:
     if count is not None:
         raise ValueError(f"cores: {count}; on one core together with the client")
     return together(available())
-
-
-def _half(groups: Sequence[Sequence[int]]) -> list[int]:
-    if len(groups) == 1:
-        return list(groups[0][: max(1, len(groups[0]) // 2)])
-    return [core for threads in groups[: len(groups) // 2] for core in threads]
 
 
 def _by_rank(groups: Sequence[Sequence[int]]) -> list[int]:

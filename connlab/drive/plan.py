@@ -155,11 +155,12 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     programs = args.programs or built()
     baseline = None if args.baseline is None else grid.with_models(args.baseline)
     models = _checked_models(cells, programs, location, baseline=baseline)
-    unavailable = {
-        number: reason
-        for number, cell in enumerate(cells)
-        if (reason := _unavailable(cell, models[cell["model"]], location)) is not None
-    }
+    unavailable = {}
+    for number, cell in enumerate(cells):
+        model = models[cell["model"]]
+        lack = location.lacks(cell, model) if model.available else model.reason or ""
+        if lack is not None:
+            unavailable[number] = lack
     together = {"beside": beside, "baseline": baseline, "tasks": location.tasks()}
     sets = interleaving.sets(cells, models, unavailable=unavailable, **together)
     if unheld := interleaving.unheld(sets, cells, location.descriptors()):
@@ -209,12 +210,6 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         unavailable=unavailable,
         location=location,
     )
-
-
-def _unavailable(
-    cell: Mapping[str, Any], model: schema.Model, location: Location
-) -> str | None:
-    return location.lacks(cell, model) if model.available else model.reason or ""
 
 
 def _windows(args: SimpleNamespace) -> dict[str, Any]:

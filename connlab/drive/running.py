@@ -108,12 +108,6 @@ def _ready(process: Running, ready_s: float) -> dict[str, Any]:
     raise NotServing(f"not ready after {ready_s:g} s", elsewhere)
 
 
-def _bounded(words: list[str]) -> list[str]:
-    """Return the words of ``build/external`` with a bound on processes."""
-    bound = ["--processes", str(PROCESSES_MOST)] if "--" in words else []
-    return [*words[:1], *bound, *words[1:]]
-
-
 @contextlib.contextmanager
 def running(
     server: str,
@@ -139,7 +133,9 @@ def running(
     host, process = LocalHost(), None
     try:
         try:
-            words = _bounded(servers.argv(both, {"model": server, **factors}))
+            words = servers.argv(both, {"model": server, **factors})
+            if "--" in words:  # of build/external
+                words[1:1] = ["--processes", str(PROCESSES_MOST)]
             # a tracer does not see to it by itself that it dies with us
             handle = host.start(
                 [*under, *words], cores=cores, files=files, bound=bool(under)

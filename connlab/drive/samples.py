@@ -10,7 +10,6 @@ to have ended when it reported (``end``). Two points of its CPU time are known w
 look: zero when it started, and the total in its report, as it ends soon after.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,16 +187,10 @@ def _growth(points: Sequence[Point], span: Window) -> tuple[float, float] | None
     end = min(span.end_s, points[-1][0])
     if end <= start:
         return None
-    return max(0.0, _at(points, end) - _at(points, start)), end - start
+    import numpy as np  # late: a first server starts before numpy is loaded
 
-
-def _at(points: Sequence[Point], time_s: float) -> float:
-    """Return a counter's value at a time, on the line between two readings."""
-    for (from_s, first), (to_s, last) in itertools.pairwise(points):
-        if to_s >= time_s:
-            share = (time_s - from_s) / (to_s - from_s) if to_s > from_s else 1.0
-            return first + share * (last - first)
-    return points[-1][1]
+    before, after = np.interp([start, end], *zip(*points, strict=True))
+    return max(0.0, float(after - before)), end - start
 
 
 def _context_switches(

@@ -213,19 +213,19 @@ def _repeat(method: Callable[..., float | None], *arguments: Any) -> None:
 
     Until it returns None, or the agent is gone, which the thread does not keep alive.
     """
-    words = (weakref.WeakMethod(method), arguments)
-    threading.Thread(target=_repeated, args=words, daemon=True).start()
+    reference = weakref.WeakMethod(method)
 
+    def repeat() -> None:
+        pause_s: float | None = 0.0
+        while pause_s is not None:
+            time.sleep(pause_s)
+            alive = reference()
+            if alive is None:
+                return
+            pause_s = alive(*arguments)
+            del alive
 
-def _repeated(reference: weakref.WeakMethod, arguments: tuple) -> None:
-    pause_s: float | None = 0.0
-    while pause_s is not None:
-        time.sleep(pause_s)
-        method = reference()
-        if method is None:
-            return
-        pause_s = method(*arguments)
-        del method
+    threading.Thread(target=repeat, daemon=True).start()
 
 
 def _time_s(reading: Reading) -> float:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 TOKEN_BYTES = 16
 ROUND_TRIPS = 30
@@ -61,17 +61,14 @@ class Echo:
         with self._socket:
             while True:
                 question, peer = self._socket.recvfrom(64)
+                now = self._now()
                 if self._closed.is_set():
                     return
-                self._reply(question, peer)
-
-    def _reply(self, question: bytes, peer: Any) -> None:
-        now = self._now()
-        authentic = secrets.compare_digest(question[: -_NUMBER.size], self.token)
-        if len(question) == TOKEN_BYTES + _NUMBER.size and authentic:
-            (number,) = _NUMBER.unpack(question[TOKEN_BYTES:])
-            with contextlib.suppress(OSError):
-                self._socket.sendto(_REPLY.pack(number, now), peer)
+                token, number = question[: -_NUMBER.size], question[-_NUMBER.size :]
+                if secrets.compare_digest(token, self.token):
+                    with contextlib.suppress(OSError):
+                        reply = _REPLY.pack(*_NUMBER.unpack(number), now)
+                        self._socket.sendto(reply, peer)
 
 
 def family(address: str) -> socket.AddressFamily:

@@ -95,7 +95,11 @@ class Started:
         files |= self._programs_for(name)
         root = shlex.quote(str(schema.project_root()))
         script = f"umask 077 && mkdir -p {root}/{FOLDER} && tar -xf - -C {root}"
-        self._ask(name, script, _packed(files))
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            for path, file in files.items():
+                tar.add(file, arcname=path)
+        self._ask(name, script, packed.getvalue())
 
     def _programs_for(self, name: str) -> dict[str, Path]:
         root = shlex.quote(str(schema.project_root()))
@@ -211,11 +215,3 @@ def without_worker(roster: Roster) -> list[str]:
     with carrier.Engine(roster) as engine:
         workers = engine.workers()
     return [name for name in roster.names if name not in workers]
-
-
-def _packed(files: Mapping[str, Path]) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, path in files.items():
-            tar.add(path, arcname=name)
-    return out.getvalue()
