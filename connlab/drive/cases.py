@@ -41,7 +41,6 @@ _NO_LEAKS = "no leaks are possible"
 
 #: family and workers of models whose threads each wait in a ring of their own
 _RING_WORKERS = ("completion", "fixed")
-_TCP_LISTEN, _TCP_TIME_WAIT = 0x0A, 0x06
 
 #: of whom they asked
 _SUBJECTS = ("thread", "select", "epoll", CLIENT)
@@ -164,11 +163,9 @@ def _rows(table: bytes) -> tuple[dict, ...]:
 
 def open_sockets(port: int) -> int:
     """Count the server's sockets on `port` that are neither listening nor done."""
-    tables = (procfs.read_text(f"/proc/net/{name}") for name in ("tcp", "tcp6"))
-    rows = (line.split() for table in tables for line in table.splitlines()[1:])
-    sockets = [(int(row[1].split(":")[1], 16), int(row[3], 16)) for row in rows]
-    done = (_TCP_LISTEN, _TCP_TIME_WAIT)
-    return sum(local == port and state not in done for local, state in sockets)
+    rows = [row for name in ("tcp", "tcp6") for row in procfs.socket_table(name)]
+    done = (procfs.TCP_LISTEN, procfs.TCP_TIME_WAIT)
+    return sum(local == port and state not in done for _, local, state, _ in rows)
 
 
 # --- answers ----------------------------------------------------------------

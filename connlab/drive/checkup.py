@@ -21,6 +21,7 @@ import os
 import re
 import shutil
 import time
+import timeit
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -494,9 +495,5 @@ def _busy(seconds: float) -> float:
 
 def _timer_late_us() -> float:
     """Return by how much a sleep of 100 µs is late, in the median."""
-    delays = []
-    for _ in range(51):
-        start = time.perf_counter()
-        time.sleep(1e-4)
-        delays.append(time.perf_counter() - start - 1e-4)
-    return median(delays) * 1e6
+    slept_s = timeit.repeat(lambda: time.sleep(1e-4), number=1, repeat=51)
+    return (median(slept_s) - 1e-4) * 1e6

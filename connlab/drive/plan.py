@@ -45,6 +45,11 @@ _SERVER_FACTORS = (
     *(name for name in flags.SERVER if name not in flags.CLIENT),
 )
 _BESIDE = (*_SERVER_FACTORS, *interleaving.OWN_OF_TARGETS)
+#: arguments that a manifest keeps as they came
+_AS_ASKED = (
+    *("trials", "max_trials", "duration", "warmup", "seed", "budget"),
+    *("response_times", "duration_max"),
+)
 
 
 @dataclass(frozen=True)
@@ -173,20 +178,12 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     environment = location.environment(programs.digests())
     targets = dict(args.targets) if isinstance(args.targets, Mapping) else args.targets
     grids = [{name: list(v) for name, v in g.items()} for g in grid.grids(args.factors)]
-    parameters = {
+    parameters = {name: getattr(args, name) for name in _AS_ASKED} | {
         "factors": grids[0] if isinstance(args.factors, Mapping) else grids,
         "fixed": fixed,
-        "trials": args.trials,
-        "max_trials": args.max_trials,
         "targets": targets,
-        "duration": args.duration,
-        "warmup": args.warmup,
-        "seed": args.seed,
-        "budget": args.budget,
         "beside": list(beside),
         "baseline": baseline,
-        "response_times": args.response_times,
-        "duration_max": args.duration_max,
     }
     return SweepPlan(
         run=args.run,

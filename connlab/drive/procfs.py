@@ -24,6 +24,8 @@ _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
 CGROUPS = "/sys/fs/cgroup"
+#: states of sockets, as the kernel prints them
+TCP_LISTEN, TCP_TIME_WAIT = "0A", "06"
 _SWITCHES = re.compile(
     r"^voluntary_ctxt_switches:\s+(\d+)\nnonvoluntary_ctxt_switches:\s+(\d+)$", re.M
 )
@@ -173,25 +175,24 @@ def sockets(pids: Iterable[int]) -> int:
 def listeners(pids: Iterable[int]) -> list[Listener]:
     """Return where some processes listen: TCP first, each place once."""
     held = {link for pid in pids for link in _links(f"/proc/{pid}/fd")}
+    waiting = {"tcp": TCP_LISTEN, "udp": "07"}  # UDP that is not connected
     found = [
-        listener
+        Listener(name[:3], _address(host), port)
         for name in ("tcp", "tcp6", "udp", "udp6")
-        for inode, listener in parse_sockets(read_text(f"/proc/net/{name}"), name[:3])
-        if f"socket:[{inode}]" in held
+        for host, port, state, inode in socket_table(name)
+        if state == waiting[name[:3]] and f"socket:[{inode}]" in held
     ]
     return list(dict.fromkeys(found))
 
 
-def parse_sockets(text: str, protocol: str) -> Iterator[tuple[str, Listener]]:
-    """Give inode and place of each socket of ``/proc/net/tcp`` and the like.
+def socket_table(name: str) -> Iterator[tuple[str, int, str, str]]:
+    """Give address, port, state and inode of the sockets in ``/proc/net/NAME``.
 
-    Only of those that wait for anybody: TCP that listens, UDP that is not connected.
+    Address and state are the kernel's digits.
     """
-    state = {"tcp": "0A", "udp": "07"}[protocol]
-    for fields in map(str.split, text.splitlines()[1:]):
-        if fields[3] == state:
-            host, _, port = fields[1].partition(":")
-            yield fields[9], Listener(protocol, _address(host), int(port, 16))
+    for fields in map(str.split, read_text(f"/proc/net/{name}").splitlines()[1:]):
+        host, _, port = fields[1].partition(":")
+        yield host, int(port, 16), fields[3], fields[9]
 
 
 def _address(digits: str) -> str:

@@ -152,10 +152,6 @@ def sweep(
         False: nothing is measured, as the run is evaluated again; the report is of
         what is on disk.
 
-    Returns
-    -------
-    SweepReport
-
     Raises
     ------
     ValueError
