@@ -263,14 +263,6 @@ def little(trial: Mapping) -> Gate:
     return Gate(ok=abs(ratio - 1) <= LITTLE, value=ratio, threshold=LITTLE, why=why)
 
 
-def load(trial: Mapping) -> Gate:
-    """Closed loop, in turns: so many users waited for an answer as the trial says.
-
-    A tenth of them in a slice are another load, with other costs.
-    """
-    return Gate(**load_gate(trial))
-
-
 def verified(trial: Mapping) -> Gate:
     """Every answer was right, as far as the client can tell.
 
@@ -361,10 +353,10 @@ def disturbed(
 CHECKS: dict[str, Callable[[Mapping], Gate]] = {
     check.__name__: check
     for check in (
-        *(census, workers, verified, rate, arrivals, answered, load, lag),
+        *(census, workers, verified, rate, arrivals, answered, lag),
         *(little, stationary, client, quiet, response_times),
     )
-}
+} | {"load": load_gate}
 
 
 def client_share(trial: Mapping) -> float | None:

@@ -315,20 +315,16 @@ def parse_stat(text: str, cores: frozenset[int] | None = None) -> tuple[float, f
     Over all as well where a core has no line of its own, as in a container whose
     cores are numbered differently there.
     """
-    rows = [line.split() for line in text.splitlines() if line.startswith("cpu")]
-    ticks = {name: fields for name, *fields in rows}
+    lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]
+    ticks = {name: fields for name, *fields in lines}
     names = ["cpu"] if cores is None else [f"cpu{core}" for core in cores]
     if not set(names) <= set(ticks):
         names = ["cpu"]
-    times = [_busy_and_stolen(ticks.get(name, ())) for name in names]
-    return TICK_S * sum(busy for busy, _ in times), TICK_S * sum(s for _, s in times)
-
-
-def _busy_and_stolen(fields: Iterable[str]) -> tuple[int, int]:
-    """Return whole ticks, whose sum over cores does not depend on their order."""
-    ticks = [int(field) for field in fields] + [0] * 8
-    user, nice, system, _idle, _iowait, irq, softirq, steal = ticks[:8]
-    return user + nice + system + irq + softirq, steal
+    rows = [[*map(int, ticks.get(name, ())), *[0] * 8][:8] for name in names]
+    # whole ticks, whose sum over cores does not depend on their order
+    sums = [sum(column) for column in zip(*rows, strict=True)]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = sums
+    return TICK_S * (user + nice + system + irq + softirq), TICK_S * steal
 
 
 def softirq_s(cores: frozenset[int] | None = None) -> float:

@@ -1,7 +1,5 @@
 """A server for as long as a block of code runs, and clients that come to it once."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -297,7 +297,7 @@ class _Course:
             connecting_s = 0.1 + 60e-6 * sum(setting.connections)  # roughly
             begins = began + connecting_s
         else:
-            begins = self.clients.begins_s
+            begins = self.clients.grid.begins_s
         look_at = begins + 0.5 * setting.client["warmup"]
         unseen = self.watchable()
         while True:

@@ -5,8 +5,6 @@
 A line holds all about itself, as a trial does; what the file has is not repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import platform

@@ -72,6 +72,8 @@ class RemoteHosts:
             name: RemoteHost(engine, name, self._cores_beside(name))
             for name in dict.fromkeys(itertools.chain(*places.values()))
         }
+        #: also the clients' hosts of other places than the widest
+        self._every = (self.server, *self._clients.values())
         self._places = {place: self._place(names) for place, names in places.items()}
         self._widest = max(self._places.values(), key=lambda p: len(p.clients.hosts))
         self._manifests = {host.name: _described(host) for host in self.hosts}
@@ -182,20 +184,16 @@ class RemoteHosts:
             return f"{users} connections are fewer than {hosts} hosts"
         return flags.unheld(factors, self.descriptors())
 
-    def _every(self) -> tuple[RemoteHost, ...]:
-        """Return the server's host, then those of the clients of all places."""
-        return (self.server, *self._clients.values())
-
     def await_hosts(self) -> None:
         """Ask every host for a sign; make a new agent on one that was lost."""
-        for host in self._every():
+        for host in self._every:
             try:
                 host.call(Agent.renew).result()
             except HostLost:
                 host.revive()
 
     def lost(self) -> list[str]:
-        return list(dict.fromkeys(host.name for host in self._every() if host.lost))
+        return list(dict.fromkeys(host.name for host in self._every if host.lost))
 
     def summary(self) -> str:
         texts = []

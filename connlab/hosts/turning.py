@@ -61,8 +61,8 @@ class Turning(RemotePrograms):
     """The clients of a set, on hosts of their own; `connlab.drive.turns` runs them.
 
     The last of the programs reads CPU time, on the server's host. `pauses` keeps how
-    long a pause must be, in slices, by the name of a set. A server that is measured
-    alone has `clients` only.
+    long a pause must be, in slices, by the name of a set; `grid` is when slices are. A
+    server that is measured alone has `clients` only.
     """
 
     def __init__(self, clients: HostGroup) -> None:
@@ -72,11 +72,6 @@ class Turning(RemotePrograms):
         self.grid = Grid(0, 0, 0, 0)
         self._rows: list[dict[str, Any]] = []
         self._shared = False
-
-    @property
-    def begins_s(self) -> float:
-        """When the first slice begins, on the driver's clock."""
-        return self.grid.begins_s
 
     def start(
         self,

@@ -9,6 +9,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from connlab.schema.facts import Gate
+
 
 def pick(trial: Mapping, path: str) -> Any:
     """Return the value at a dotted `path` of nested mappings, or None."""
@@ -52,7 +54,7 @@ def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
     """
     checks = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
     if checks and "load" not in checks:
-        checks["load"] = load_gate(trial)
+        checks["load"] = load_gate(trial).model_dump()
     gates = {name: gate for name, gate in checks.items() if name in EXCLUDING}
     return gates, {name: gate for name, gate in checks.items() if name not in gates}
 
@@ -60,20 +62,20 @@ def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
 LOAD = 0.25
 
 
-def load_gate(trial: Mapping) -> dict[str, Any]:
-    """Return the verdict of gate ``load``: at least a quarter of the users wait.
+def load_gate(trial: Mapping) -> Gate:
+    """Closed loop, in turns: at least a quarter of the users waited for an answer.
 
     A steady closed loop without think time has all of them waiting. In turns some rest
-    when a turn begins and ends, so that three quarters or more wait on average. Until
-    26 November 2026 the client began 32 users at a time, and of 10 000 some 700
-    waited: a request then costs what it costs with 700.
+    when a turn begins and ends, so that three quarters or more wait on average. A tenth
+    of them are another load, with other costs. Until 26 November 2026 the client began
+    32 users at a time, and of 10 000 some 700 waited: a request then costs what it
+    costs with 700.
     """
     waiting, users = waiting_users(trial), _users(trial)
     if waiting is None or not users:
-        why = "needs a closed loop without think time, in turns"
-        return {"ok": None, "value": None, "threshold": None, "why": why}
+        return Gate(ok=None, why="needs a closed loop without think time, in turns")
     share, why = waiting / users, f"{waiting:.0f} of {users:.0f} users waited at a time"
-    return {"ok": share >= LOAD, "value": share, "threshold": LOAD, "why": why}
+    return Gate(ok=share >= LOAD, value=share, threshold=LOAD, why=why)
 
 
 def _users(trial: Mapping) -> float | None:
