@@ -1,16 +1,6 @@
 """connlab.drive: parameters -> trials -> ``runs/``.
 
-The few names that notebooks and commands need:
-
-- `sweep` measures a grid and keeps each trial;
-- `count` counts system calls, switches and faults per request with perf, `profile`
-  samples where a server spends its CPU time;
-- `hold` measures the memory of idle connections, in servers and in the kernel;
-- `floor` measures what the machine's own calls cost;
-- `registry` and `models` say what the server can do, `all_served` makes a grid in which
-  each client has a worker, `page` a page that web servers are asked for;
-- `doctor` says what limits this machine; `core_count` and `lower_descriptors` are what
-  studies of limits ask for besides.
+The names below are the few that notebooks and commands need.
 
 Who measures takes ``measure=False``, and who describes the machine the folder of a run
 (`recorded`), where figures and numbers are made anew from the facts of a run, also of

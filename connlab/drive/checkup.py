@@ -4,16 +4,7 @@
 that it can be tested with machines that nobody has.
 
 How many connections a model can hold follows from what a connection costs it (``holds``
-in ``server --list``) and the limits on that:
-
-    descriptors   one per connection and process: the hard limit of a process, and
-                  fs.file-max for both ends together
-    threads       one per connection: threads-max, pid_max, RLIMIT_NPROC, the cgroup,
-                  and max_map_count where a stack and its guard page are two mappings
-                  (before glibc 2.42 or Linux 6.13)
-    processes     one per connection: the same without max_map_count
-    fd_setsize    descriptors below 1024 in each process
-    workers, one  as many as there are workers: the others wait
+in ``server --list``) and the limits on that, which `bounds` names.
 """
 
 import math
@@ -207,12 +198,14 @@ def _checkup(
     findings: list[Finding], registry: schema.Registry | None, facts: Mapping[str, Any]
 ) -> Checkup:
     models = [row for row in registry.models if row.available] if registry else []
-    capacities = tuple(capacity(model, facts) for model in models)
-    return Checkup(tuple(findings), capacities)
+    return Checkup(tuple(findings), tuple(capacity(model, facts) for model in models))
 
 
 def bounds(facts: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """Return every bound on connections, by what a connection costs, then by name."""
+    """Return every bound on connections, by what a connection costs, then by name.
+
+    A model that holds as many as it has workers is not bounded: the others wait.
+    """
     limits, sysctls = facts["machine"]["limits"], facts["machine"]["sysctls"]
     cgroup = facts["machine"].get("cgroup") or {}
     files = {
@@ -398,8 +391,7 @@ def _missing(facts: Mapping, registry: schema.Registry | None) -> Iterator[Findi
         yield _io_uring(facts, registry)
     if not tools.get("redis-server"):
         means = "the guestbook of workload http cannot be measured"
-        change = "apt-get install redis-server"
-        yield Finding("redis", "none", "missing", means, change)
+        yield Finding("redis", "none", "missing", means, "apt-get install redis-server")
     if not tools.get("quarto"):
         means = "RENDERER=quarto cannot be asked for; nothing else needs it"
         yield Finding("quarto", "none", "ok", means)

@@ -92,8 +92,7 @@ def floor(
 
 
 def _built() -> tuple[str, ...]:
-    server = Path(programs.built().server[-1])
-    return (str(server.with_name("floor")),)
+    return (str(Path(programs.built().server[-1]).with_name("floor")),)
 
 
 def _pair() -> list[int]:
@@ -153,7 +152,6 @@ def neighbour(duration: float = 0.2) -> float | None:
     know, or fails.
     """
     try:
-        report = _measure(duration, _pair(), what="neighbour")
-        return report["neighbour"]["slowdown"][0]
+        return _measure(duration, _pair(), what="neighbour")["neighbour"]["slowdown"][0]
     except _FAILURES:
         return None

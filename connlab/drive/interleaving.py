@@ -283,8 +283,7 @@ def run(
             outcome = run_set(of_all, name=name, host=host, clients=clients)
         except turns.SetError as error:
             for n in left if error.server is None else [left[error.server]]:
-                reason = str(error)
-                outcomes[n] = trials.not_measured(model_of[n], error.kind, reason)
+                outcomes[n] = trials.not_measured(model_of[n], error.kind, str(error))
             continue
         if outcome is None:
             return None

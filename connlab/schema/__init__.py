@@ -1,17 +1,7 @@
 """What a trial is: the facts on disk, and the columns that frames make of them.
 
 This package is what ``connlab.drive`` (which writes) and ``connlab.study`` (which
-reads) share:
-
-- `paths`: where the project, its runs and their studies stand;
-- `files`: how facts are read and written there;
-- `facts`: pydantic models of the lines in ``runs/NAME/STUDY/trials.jsonl``;
-- `columns`: ``columns.csv`` declares each flat column once: name, unit, type, where its
-  value stands in a trial, and what it means (``runs/README.md`` is made from it);
-  `flatten` turns one trial into one row;
-- `derived`: columns that take more than one fact, and the gates that exclude a trial.
-
-Flat columns are in SI units without prefix (seconds, bytes, 1/s).
+reads) share. Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 """
 
 from connlab.schema.columns import COLUMNS, FACTORS, flatten, value_of
