@@ -1,8 +1,6 @@
 """Servers that run already, at an address: reached, but never started, seen or ended.
 
     at:HOST:PORT | an entry of servers.toml with `at` -> the Host of that server
-        start -> nothing        ready -> a connection is made, and closed again
-        sample -> nothing seen  stop  -> reached once more: is it still there?
 
 Somebody started it by hand, mostly on another machine, perhaps of another system. So
 nothing is known but what the client sees; what its processes use is null, with `why`

@@ -1,8 +1,4 @@
-"""Where a sweep measures: on this machine, or over the hosts of ``CONNLAB_HOSTS``.
-
-A location knows where server and client run, of what class that environment is, which
-cores and descriptors there are, and what cannot be measured there.
-"""
+"""Where a sweep measures: on this machine, or over the hosts of ``CONNLAB_HOSTS``."""
 
 from __future__ import annotations
 

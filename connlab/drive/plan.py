@@ -77,11 +77,7 @@ class SweepPlan:
     def key(
         self, cell: int, repeat: int, *, carried_by: str | None = None, copy: int = 1
     ) -> str:
-        """Return the key of a cell's trial number `repeat`.
-
-        `carried_by` is the name of a set for which a baseline was measured once more,
-        and `copy` says how many times so far.
-        """
+        """Return the key of a cell's trial number `repeat`; see `grid.key`."""
         factors = self.cells[cell]
         return grid.key(
             factors,

@@ -156,15 +156,10 @@ def rule(
     metrics: Sequence[str] = (),
     in_turns: bool = False,
 ) -> Rule:
-    """Return the rule that a sweep's arguments mean.
+    """Return the rule that arguments of `connlab.drive.sweep` mean.
 
-    Without `max_trials`, `targets` and `budget` it is `trials` blocks, and up to
-    `SPARE` more in place of spoilt ones. With `max_trials` alone the targets are
-    `TARGETS`, `in_turns` `RATIO_TARGETS`; with `targets` or `budget` alone there are at
-    most three times `trials`. A number as `targets` is the target of each of these
-    metrics.
-
-    ValueError for numbers that cannot be, and metrics that are not in `metrics`.
+    With `targets` or `budget` alone there are at most three times `trials`. ValueError
+    for numbers that cannot be, and metrics that are not in `metrics`.
     """
     if trials < 1:
         raise ValueError(f"trials: {trials}; allowed: 1 or more")

@@ -1,12 +1,5 @@
 """Several client hosts as one, with one report.
 
-What a trial asks of its client's `connlab.drive.host.Host` is here:
-
-    start   connections, rate and seed divided
-    ready   when all have connected, one moment for all to begin; then nobody talks but
-            for a sign each second; None until all have reported; the merged report
-    stop    ends all at the same time
-
 Counts add. Quantiles are those of the merged histograms, slot by slot, as the client
 takes them itself. Windows must agree within `TOLERANCE_NS` beyond what the clocks are
 uncertain by, and no clock may have drifted since the start by more: else the trial
@@ -39,7 +32,11 @@ _DIVIDED |= dict.fromkeys(("--rate", "--connect-rate"), float)
 
 
 class HostGroup(RemotePrograms):
-    """The clients of a trial on hosts of their own; `server` is told of the window."""
+    """The clients of a trial on hosts of their own, as its `connlab.drive.host.Host`.
+
+    When all have connected they get one moment to begin, and `server` is told of the
+    window.
+    """
 
     def __init__(self, hosts: Sequence[RemoteHost], server: Server) -> None:
         super().__init__()
