@@ -31,18 +31,9 @@ part of them were answered but not yet received (``src_c/client/client_probe.c``
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from connlab import schema
 from connlab.drive import timelines
-from connlab.schema import (
-    CLIENT_QUEUE,
-    EXCLUDING,
-    FINDINGS,
-    UNANSWERED,
-    Gate,
-    flatten,
-    load_gate,
-    pick,
-    refused_reason,
-)
+from connlab.schema import UNANSWERED, Gate, pick
 
 RATE = 0.05
 LITTLE = 0.05
@@ -75,12 +66,12 @@ def judge(trial: Mapping) -> dict[str, Gate]:
 
     `trial` is as `connlab.schema.Trial` dumps it. Empty without a client's report.
     """
-    return _checked(trial, EXCLUDING)
+    return _checked(trial, schema.EXCLUDING)
 
 
 def find(trial: Mapping) -> dict[str, Gate]:
     """Return the findings on one trial, by name; empty where `judge` is."""
-    return _checked(trial, FINDINGS)
+    return _checked(trial, schema.FINDINGS)
 
 
 def _checked(trial: Mapping, names: Sequence[str]) -> dict[str, Gate]:
@@ -305,7 +296,7 @@ def response_times(trial: Mapping) -> Gate:
     """
     if pick(trial, "client.stop") == "requests":
         return Gate(ok=None, why="a burst is counted to its last answer")
-    counted = flatten(trial)["counted_response_times"]
+    counted = schema.flatten(trial)["counted_response_times"]
     if counted is None:
         return Gate(ok=None, why="nothing was answered")
     return Gate(ok=counted >= RESPONSE_TIMES, value=counted, threshold=RESPONSE_TIMES)
@@ -332,7 +323,7 @@ CHECKS: dict[str, Callable[[Mapping], Gate]] = {
         *(census, workers, verified, rate, arrivals, answered, lag),
         *(little, stationary, client, quiet, response_times),
     )
-} | {"load": load_gate}
+} | {"load": schema.load_gate}
 
 
 def client_share(trial: Mapping) -> float | None:
@@ -358,7 +349,7 @@ def server_share(trial: Mapping) -> float | None:
     A companion on the server's cores (Redis, where there are only two) belongs to
     what is served.
     """
-    share = flatten(trial)["server_cpu_share"]
+    share = schema.flatten(trial)["server_cpu_share"]
     return None if share is None else share + _companions_share(trial, "server")
 
 
@@ -383,7 +374,7 @@ def client_bound(
         return False
     if server is None or server < SERVER_SHARE:
         return True
-    return queue is not None and queue > CLIENT_QUEUE
+    return queue is not None and queue > schema.CLIENT_QUEUE
 
 
 def bottleneck(
@@ -425,7 +416,7 @@ def label(trial: Mapping) -> str | None:
 
 def limit_met(trial: Mapping) -> str | None:
     """Return the name of the limit that a trial met, if it met one."""
-    if reason := refused_reason(trial):
+    if reason := schema.refused_reason(trial):
         return _LIMITS.get(reason, reason)
     for name, count in (pick(trial, "client.limits") or {}).items():
         if count:

@@ -90,6 +90,11 @@ class Ended:
     diagnostics: str
     files: Mapping[str, bytes]
 
+    @property
+    def how(self) -> str:
+        """``exit 1`` or ``killed by SIGKILL``, "" where it was left running."""
+        return "" if self.exit is None else describe_exit(self.exit)
+
 
 class Host(Protocol):
     """A place where programs run. A handle is an opaque number."""

@@ -37,17 +37,9 @@ from connlab.drive import (
     trials,
     turns,
 )
+from connlab.drive import plan as planning
 from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.location import Location
-from connlab.drive.plan import (
-    SweepPlan,
-    baseline_absent,
-    burst_s,
-    cost,
-    guess_s,
-    prepare,
-    refuse_foreign_trials,
-)
 from connlab.drive.programs import Programs
 from connlab.drive.progress import Show, SweepReport, display, duration_text, say
 from connlab.variances import TRIALS_MIN
@@ -170,15 +162,15 @@ def sweep(
         if progress:
             say(str(report))
         return report
-    plan = prepare(arguments)
+    plan = planning.prepare(arguments)
     began = time.monotonic()
     local = LocalHost()
     host = plan.location.server or local
     with interrupt.noted(), contextlib.closing(local):
         with store.journal(plan.folder / schema.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
-            remarks = [*log.remarks, *baseline_absent(plan)]
-            refuse_foreign_trials(plan, log.trials, manifest)
+            remarks = [*log.remarks, *planning.baseline_absent(plan)]
+            planning.refuse_foreign_trials(plan, log.trials, manifest)
             kept = {row["key"]: row for row in log.trials if "key" in row}
             under_way = _Sweep(plan, host, kept, append, remarks, began)
             report = under_way.run(progress)
@@ -231,7 +223,7 @@ class _Sweep:
     lines to their file. `rows` are the flat rows of each cell.
     """
 
-    plan: SweepPlan
+    plan: planning.SweepPlan
     host: Host
     kept: Mapping[str, dict]
     append: Callable[[str], None]
@@ -289,7 +281,7 @@ class _Sweep:
     def run(self, progress: bool) -> SweepReport:
         """Measure what is missing; return the report, which stands on disk as well."""
         plan = self.plan
-        costs = cost(plan, self.kept)
+        costs = planning.cost(plan, self.kept)
         self.planned = costs.trials + min(costs.resumed, self.least)
         if progress:
             for line in (*self.remarks, costs, plan.location.summary()):
@@ -439,7 +431,7 @@ class _Sweep:
 
     def _guesses_s(self) -> list[float]:
         return [
-            guess_s(self.plan, cell, [row["seconds"] for row in rows])
+            planning.guess_s(self.plan, cell, [row["seconds"] for row in rows])
             for cell, rows in enumerate(self.rows)
         ]
 
@@ -581,7 +573,7 @@ class _Sweep:
 
 
 def _trials(
-    plan: SweepPlan, group: interleaving.Group, host: Host
+    plan: planning.SweepPlan, group: interleaving.Group, host: Host
 ) -> list[tuple[trials.Outcome, schema.Trial]] | None:
     """Run one cell, or several side by side; None when a signal came meanwhile."""
     slots = group.all
@@ -641,7 +633,7 @@ def _trials(
 
 
 def _client_factors(
-    plan: SweepPlan, cells: Sequence[Mapping[str, Any]]
+    plan: planning.SweepPlan, cells: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return the first cell's factors with what connecting to all of them needs.
 
@@ -655,13 +647,13 @@ def _client_factors(
         descriptors=plan.location.descriptors(),
         connections=sum(users),
         models=models,
-        burst_s=burst_s(cells[0], models[0]),
+        burst_s=planning.burst_s(cells[0], models[0]),
         agreed=plan.location.remote,
     )
 
 
 def _outcomes(
-    plan: SweepPlan,
+    plan: planning.SweepPlan,
     group: interleaving.Group,
     cells: Sequence[Mapping[str, Any]],
     setting: trials.Setting,

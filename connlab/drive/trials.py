@@ -26,14 +26,7 @@ from connlab.drive import (
     stall,
 )
 from connlab.drive.cores import Cores
-from connlab.drive.host import (
-    Ended,
-    Host,
-    HostLost,
-    ProgramError,
-    Reading,
-    describe_exit,
-)
+from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
 from connlab.drive.programs import Programs, described
 
 READY_S = 10.0
@@ -320,8 +313,7 @@ def died(end: Ended | None) -> str | None:
 
 def ending(end: Ended) -> str:
     """Return how a program ended, and its diagnostics."""
-    how = None if end.exit is None else describe_exit(end.exit)
-    return ": ".join(text for text in (how, diagnostics(end)) if text)
+    return ": ".join(text for text in (end.how, diagnostics(end)) if text)
 
 
 def checked(report: dict | None) -> tuple[schema.Client | None, schema.Failure | None]:

@@ -74,19 +74,17 @@ class RemoteHosts:
         }
         #: also the clients' hosts of other places than the widest
         self._every = (self.server, *self._clients.values())
-        self._places = {place: self._place(names) for place, names in places.items()}
+        self._places = {
+            place: Turning(HostGroup([self._clients[n] for n in names], self.server))
+            for place, names in places.items()
+        }
         self._widest = max(self._places.values(), key=lambda p: len(p.clients.hosts))
         self._manifests = {host.name: _described(host) for host in self.hosts}
         self._rooms = _rooms(self.hosts)
 
     def _cores_beside(self, client: str) -> tuple[int, ...]:
         """Return the cores of a client's host that are beside those of the server."""
-        near = self.stand_in or client == self.server.name
-        return self._client_cores if near else ()
-
-    def _place(self, names: Sequence[str]) -> Turning:
-        hosts = [self._clients[name] for name in names]
-        return Turning(HostGroup(hosts, self.server))
+        return self._client_cores if self.stand_in or client == self.server.name else ()
 
     @property
     def hosts(self) -> tuple[RemoteHost, ...]:

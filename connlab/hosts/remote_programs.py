@@ -143,19 +143,17 @@ class RemotePrograms:
 
     def check_clocks(self) -> dict[str, dict[str, int]]:
         """Return what is known of each host's clock; ProgramError where one drifted."""
-        after = self._measured_offsets()
+        after, known = self._measured_offsets(), {}
         for name, offset in self.offsets.items():
             if offset.differs(after[name], TOLERANCE_NS):
                 drift_ms = abs(after[name].ns - offset.ns) / 1e6
                 raise ProgramError(f"the clock of {name} drifted by {drift_ms:.3g} ms")
-        return {
-            name: {
+            known[name] = {
                 "offset_ns": offset.ns,
                 "bound_ns": offset.bound_ns,
                 "offset_after_ns": after[name].ns,
             }
-            for name, offset in self.offsets.items()
-        }
+        return known
 
     def end_all(self, *, grace_s: float, wait_s: float) -> None:
         """End those that run; begin with all before the first is waited for.
