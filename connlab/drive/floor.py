@@ -140,8 +140,7 @@ def echo(connections: int, *, size: int, duration: float, pair: Sequence[int]) -
     the core of the half that answers, and that of the half that asks.
     """
     asked = {"what": "echo", "connections": connections, "size": size}
-    report = _measure(duration, pair, **asked)
-    return report["echo"]["server_cpu_per_request_s"][0]
+    return _measure(duration, pair, **asked)["echo"]["server_cpu_per_request_s"][0]
 
 
 def neighbour(duration: float = 0.2) -> float | None:

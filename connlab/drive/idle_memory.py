@@ -136,8 +136,7 @@ def _added(model: schema.Model) -> tuple[int, dict[str, float]]:
     ):
         for more in (FIRST, count):
             for _ in range(more):
-                sock = socket.create_connection(server.address)
-                connections.enter_context(sock)
+                connections.enter_context(socket.create_connection(server.address))
             readings.append(_bytes(server))
     before, after = readings
     return count, {name: (after[name] - before[name]) / count for name in before}

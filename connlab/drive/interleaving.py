@@ -224,8 +224,7 @@ def _divided(
     # slots whose cells differ in `OWN_OF_TARGETS` only, baselines first
     units: dict[str, list[grid.Slot]] = {}
     for slot in sorted(whole.slots, key=lambda s: s.cell not in baselines.values()):
-        factors = cells[slot.cell].items()
-        own = {k: v for k, v in factors if k not in OWN_OF_TARGETS}
+        own = {k: v for k, v in cells[slot.cell].items() if k not in OWN_OF_TARGETS}
         units.setdefault(grid.cell_key(own), []).append(slot)
     parts: list[list[grid.Slot]] = [[]]
     for unit in units.values():

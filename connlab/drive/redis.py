@@ -71,8 +71,7 @@ def serving(
     with temporary as folder, contextlib.closing(LocalHost()) as host:
         pid, port = _started(host, path, folder)
         for number in range(remarks):
-            text = f"remark-{number:04d}-" + "x" * 40
-            command(port, "LPUSH", REMARKS, text)
+            command(port, "LPUSH", REMARKS, f"remark-{number:04d}-" + "x" * 40)
         version = re.search(r"redis_version:(\S+)", command(port, "INFO", "server"))
         with services.joined(pid):
             yield Redis(f"127.0.0.1:{port}", None, version and version[1])

@@ -3,10 +3,7 @@
     check the arguments -> print the estimate -> round after round: trial -> gates
         -> one line on disk -> are the intervals narrow enough? -> report
 
-Trials that are already on disk, made by the same programs in the same class of
-environment, are not measured again; so a sweep that was interrupted goes on where it
-stopped when it is called again with the same arguments. Where the study holds trials of
-another class, nothing is measured: trials of two classes cannot be analysed together.
+Where the study holds trials of another class of environment, nothing is measured.
 """
 
 import contextlib
@@ -75,8 +72,9 @@ def sweep(
 ) -> SweepReport:
     """Measure every cell of a grid, in shuffled blocks, and keep each trial.
 
-    A trial that is on disk already is not repeated, so the same call goes on where an
-    earlier one was interrupted.
+    A trial that is on disk already, made by the same programs in the same class of
+    environment, is not repeated, so the same call goes on where an earlier one was
+    interrupted.
 
     Parameters
     ----------
@@ -172,8 +170,7 @@ def sweep(
             remarks = [*log.remarks, *planning.baseline_absent(plan)]
             planning.refuse_foreign_trials(plan, log.trials, manifest)
             kept = {row["key"]: row for row in log.trials if "key" in row}
-            under_way = _Sweep(plan, host, kept, append, remarks, began)
-            report = under_way.run(progress)
+            report = _Sweep(plan, host, kept, append, remarks, began).run(progress)
         stop_signal = interrupt.caught()
     if progress:
         say(str(report))

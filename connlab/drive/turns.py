@@ -294,8 +294,7 @@ class _Course:
         longer = 1 + (setting.pause_s or 0) / setting.slice_s
         allowed_s = trials.timeout_s(setting.client) * longer + len(self.served)
         if self.clients is None:
-            connecting_s = 0.1 + 60e-6 * sum(setting.connections)  # roughly
-            begins = began + connecting_s
+            begins = began + 0.1 + 60e-6 * sum(setting.connections)  # roughly
         else:
             begins = self.clients.grid.begins_s
         look_at = begins + 0.5 * setting.client["warmup"]
@@ -341,8 +340,7 @@ class _Course:
         return sorted(places, key=lambda place: self.served[place].at is not None)
 
     def _look_at(self, server: Served) -> None:
-        reading = self.host.sample(server.handle, machine=False, memory=True)
-        server.looks.append(reading)
+        server.looks.append(self.host.sample(server.handle, machine=False, memory=True))
 
 
 @contextlib.contextmanager

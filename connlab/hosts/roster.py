@@ -98,8 +98,7 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
         raise ValueError(f"{path.name}: {_first_error(error)}") from None
     if roster.certificates is None:
         return roster
-    folder = path.parent / roster.certificates
-    return roster.model_copy(update={"certificates": folder})
+    return roster.model_copy(update={"certificates": path.parent / roster.certificates})
 
 
 def _check_scheduler(url: str, *, has_certificates: bool) -> None:
