@@ -23,7 +23,7 @@ from cryptography.exceptions import InvalidSignature
 
 from connlab import drive, notebook
 from connlab.drive import capacity, hosts_asked, location
-from connlab.drive.host import Ended, HostLost, ProgramError
+from connlab.drive.host import HostLost, ProgramError
 from connlab.hosts import (
     agent,
     carrier,
@@ -554,9 +554,9 @@ class Fake:
             raise HostLost(self.lost)
         return 7
 
-    def stop(self, handle: int, *, grace_s: float) -> Ended:
+    def stopping(self, handle: int, *, grace_s: float, wait_s: float) -> Self:
         self.stopped = True
-        return Ended(0, False, (), "", {})
+        return self
 
 
 @pytest.mark.parametrize("lost", ["asked", "before"])

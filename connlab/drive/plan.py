@@ -111,10 +111,7 @@ class SweepPlan:
 
 
 def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
-    """Check the arguments of `connlab.drive.sweep`, by name, and return the plan.
-
-    Raises the errors of `connlab.drive.sweep`.
-    """
+    """Return the plan of `connlab.drive.sweep`'s arguments, or raise its errors."""
     args = SimpleNamespace(**arguments)
     for argument, name in (("study", args.study), ("run", args.run)):
         if not re.fullmatch(r"[\w-][\w.-]*", name):
@@ -272,10 +269,7 @@ def baseline_absent(plan: SweepPlan) -> list[str]:
 def refuse_foreign_trials(
     plan: SweepPlan, rows: Sequence[Mapping], manifest: Mapping
 ) -> None:
-    """Raise ValueError where trials on disk are of another class of environment.
-
-    Trials of two classes cannot be analysed together.
-    """
+    """Raise ValueError where trials on disk are of another class of environment."""
     classes = Counter(row.get("environment") for row in rows)
     current = plan.location.environment(plan.binaries)
     recorded = manifest.get("environments") or {}

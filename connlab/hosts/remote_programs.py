@@ -6,7 +6,6 @@
 Clocks are asked last, as they may drift while thousands connect.
 """
 
-import contextlib
 import time
 from collections.abc import Sequence
 
@@ -79,20 +78,15 @@ class RemotePrograms:
             host.starting([*words, FLAG], cores=cores, files=files, listening=True)
             for host, words in zip(hosts, commands, strict=True)
         ]
-        started: list[RemoteProgram] = []
         failure: HostLost | ProgramError | None = None
         for host, call in zip(hosts, calls, strict=True):
             try:
-                started.append(RemoteProgram(host, call.result()))
+                self.programs.append(RemoteProgram(host, call.result()))
             except (HostLost, ProgramError) as error:
                 failure = failure or error
-        if failure is None:
-            self.programs += started
-            return
-        for program in started:
-            with contextlib.suppress(HostLost):
-                program.host.stop(program.handle, grace_s=0)
-        raise failure
+        if failure is not None:
+            self.end_all(grace_s=0, wait_s=0)
+            raise failure
 
     @property
     def connected(self) -> bool:
