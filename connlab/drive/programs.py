@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 from connlab import schema
 from connlab.drive import store
 from connlab.parameters import suggestion
@@ -65,6 +67,12 @@ def unknown(what: str, name: object, known: Iterable[str]) -> str:
     hint = suggestion(str(name), known).rstrip()
     meant = f"; {hint}" if hint else ""
     return f"unknown {what} {name!r}{meant} (known: {', '.join(known)})"
+
+
+class Declared(BaseModel):
+    """What somebody wrote into a file: a key that nobody knows is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def described(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:

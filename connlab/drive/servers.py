@@ -33,7 +33,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from connlab import schema
 from connlab.drive import address, flags, programs
@@ -66,10 +66,8 @@ Family = Literal[
 """Families of ``server --list``, by which figures are coloured."""
 
 
-class Need(BaseModel):
+class Need(programs.Declared):
     """Something that must be on the machine, and how to get it there."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     any_of: tuple[str, ...] = Field(min_length=1)
     """Programs, or files (with a slash; ``*`` for any name), of which one is enough."""
@@ -96,10 +94,8 @@ class Need(BaseModel):
         return number is not None and int(number[0]) >= self.at_least
 
 
-class Entry(BaseModel):
+class Entry(programs.Declared):
     """One server of ``servers.toml``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     label: str

@@ -21,37 +21,27 @@ from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, ValidationError, model_validator
 
-from connlab.drive.programs import described, unknown
+from connlab.drive.programs import Declared, described, unknown
 
 #: environment variable: a scheduler that exists, as tls://ADDRESS:PORT
 SCHEDULER = "CONNLAB_SCHEDULER"
 
 
-class Place(BaseModel):
+class Place(Declared):
     """One host: its address in the test network, the cores that programs may use.
 
     `ssh` is what ssh calls it.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: Annotated[str, AfterValidator(lambda text: str(ip_address(text)))]
     cores: tuple[int, ...] = ()
     ssh: str = ""
 
 
-class Roster(BaseModel):
+class Roster(Declared):
     """The content of a ``hosts.toml``; `certificates` is relative to the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     scheduler: str
     certificates: Path | None = None
