@@ -15,13 +15,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _caught: list[int] = []
 
 
-def requested() -> bool:
-    """Return whether a signal has asked this process to stop."""
-    return bool(_caught)
-
-
-def caught() -> int | None:
-    """Return the first signal that asked, if one did."""
+def requested() -> int | None:
+    """Return the first signal that has asked this process to stop, None for none."""
     return _caught[0] if _caught else None
 
 

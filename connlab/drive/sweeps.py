@@ -171,7 +171,7 @@ def sweep(
             planning.refuse_foreign_trials(plan, log.trials, manifest)
             kept = {row["key"]: row for row in log.trials if "key" in row}
             report = _Sweep(plan, host, kept, append, remarks, began).run(progress)
-        stop_signal = interrupt.caught()
+        stop_signal = interrupt.requested()
     if progress:
         say(str(report))
     if stop_signal == signal.SIGINT:
@@ -351,7 +351,7 @@ class _Sweep:
             self.plan.location.await_hosts()
             measured = _trials(self.plan, group, self.host)
             if measured is None:
-                number = interrupt.caught()
+                number = interrupt.requested()
                 ctrl_c = number == signal.SIGINT
                 name = "Ctrl-C" if ctrl_c else signal.Signals(number).name
                 there = f"{self.trials} trials are kept"
