@@ -141,13 +141,11 @@ def check(namespace: dict[str, Any]) -> None:
         raise ParameterError("the parameters cell has not been run")
     parameters = parse(cells[-1])
     injected = "\n".join(c for c in executed if c.startswith("# Parameters\n"))
-    assigned = [
-        target.id
-        for node in ast.parse(injected).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    ]
+    assigned = {
+        node.id
+        for node in ast.walk(ast.parse(injected))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     names = dict.fromkeys([*parameters, *sorted(assigned)])
     values = {n: namespace[n] for n in names if n in namespace}
     namespace.update(_checked(parameters, values))

@@ -3,7 +3,7 @@
 Python raises KeyboardInterrupt between any two bytecodes, also between the start of a
 process and the line that keeps its id; such a process would be left behind. So a
 sweep only notes the signal here. Everything that waits does so in short slices and
-calls `asked` between them.
+calls `requested` between them.
 """
 
 import contextlib
