@@ -29,7 +29,7 @@ def test_all_cases_but_leaks_hold_for(name, tmp_path):
 def verdict(text: str, *, answered: int) -> cases.Answer:
     """Return what valgrind's words say of a server that answered so many requests."""
     client = {"requests": {"completed": answered}}
-    talk = cases._Conversation(client, {}, (), (), 0, 0)
+    talk = cases._Conversation(client, {}, [], [], 0, 0)
     return cases._verdict("thread", text, talk)
 
 

@@ -10,7 +10,6 @@ holds or does not, and each answer has the figures that it rests on.
     the same once more under valgrind        -> its leak summaries, parsed
 """
 
-import csv
 import re
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import procfs, servers, store, trials, untimed
+from connlab.drive import procfs, servers, store, trials, turns, untimed
 from connlab.drive.host import ProgramError
 from connlab.drive.programs import models
 from connlab.drive.running import running, settled, visit
@@ -76,8 +75,8 @@ class _Conversation:
 
     client: dict
     server: dict
-    per_connection: tuple[dict, ...]
-    log: tuple[dict, ...]
+    per_connection: list[dict]
+    log: list[dict]
     open_sockets: int
     open_descriptors: int
 
@@ -150,15 +149,11 @@ def _converse(
     return _Conversation(
         client=report,
         server=serving.ended.lines[-1],
-        per_connection=_rows(ended.files[_TABLE]),
-        log=_rows(serving.ended.files["log"]),
+        per_connection=turns.table(ended.files[_TABLE]),
+        log=turns.table(serving.ended.files["log"]),
         open_sockets=sockets,
         open_descriptors=max(0, left - before),
     )
-
-
-def _rows(table: bytes) -> tuple[dict, ...]:
-    return tuple(csv.DictReader(table.decode().splitlines()))
 
 
 def open_sockets(port: int) -> int:
@@ -183,10 +178,8 @@ def _about_server(name: str, talk: _Conversation) -> list[Answer]:
     requests, completed = client["requests"]["sent"], client["requests"]["completed"]
     mismatches = client["errors"]["mismatch"]
     lengths = {(row["bytes_in"], row["requests"]) for row in talk.log}
-    at_server = sorted((int(row["requests"]), int(row["bytes_in"])) for row in talk.log)
-    at_client = sorted(
-        (int(row["requests"]), int(row["bytes_out"])) for row in talk.per_connection
-    )
+    at_server = sorted((row["requests"], row["bytes_in"]) for row in talk.log)
+    at_client = sorted((r["requests"], r["bytes_out"]) for r in talk.per_connection)
     results = {
         "varied lengths": (
             len(lengths) > 1 and server["bytes_in"] == sent,
@@ -216,7 +209,7 @@ def _about_server(name: str, talk: _Conversation) -> list[Answer]:
 
 def _about_client(talk: _Conversation) -> list[Answer]:
     client = talk.client
-    counts = [int(row["requests"]) for row in talk.per_connection]
+    counts = [row["requests"] for row in talk.per_connection]
     sizes = {row["bytes_out"] for row in talk.per_connection}
     sent, requests = client["bytes"]["sent"], client["requests"]["sent"]
     results = {
