@@ -156,6 +156,4 @@ def as_text(value: Any) -> str:
     """Return a factor's value as a flag's argument; a pair becomes ``MIN-MAX``."""
     if isinstance(value, list | tuple):
         return "-".join(as_text(part) for part in value)
-    if isinstance(value, float):
-        return f"{value:.12g}"
-    return str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

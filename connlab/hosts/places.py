@@ -30,9 +30,7 @@ def name(count: int) -> str:
 
 def missing() -> str | None:
     """Return why nothing can be measured over hosts here; None: it can."""
-    if hosts_asked.roster():
-        return None
-    return lab.missing()
+    return None if hosts_asked.roster() else lab.missing()
 
 
 @contextlib.contextmanager
