@@ -34,14 +34,6 @@ PROCESSES_MOST = 1_500
 _WORKERS_DEFAULT = 8
 #: tasks of a machine that tells no limit: the least that the kernel allows by default
 PID_MAX = 32_768
-#: files of a cgroup's limit and of its use, in the second version and in the first
-_CGROUP_FILES = {
-    "memory": (
-        ("memory.max", "memory.current"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ),
-    "pids": (("pids.max", "pids.current"),),
-}
 #: both ends of a connection in the kernel, without data; a thread's stacks; a process's
 #: page tables and own pages (rough, on x86-64 and Linux 6)
 CONNECTION_BYTES, THREAD_BYTES, PROCESS_BYTES = 16 << 10, 48 << 10, 512 << 10
@@ -160,7 +152,7 @@ def _task_limits() -> Iterator[tuple[int, int]]:
 def _limited(controller: str) -> Iterator[tuple[str, int, int]]:
     """Give the folder, limit and use of our cgroups that have a limit."""
     for folder in procfs.cgroups(controller):
-        for names in _CGROUP_FILES[controller]:
+        for names in procfs.CGROUP_FILES[controller]:
             limit, used = (procfs.read_text(f"{folder}/{n}").strip() for n in names)
             if limit.isdigit() and used.isdigit():
                 yield folder, int(limit), int(used)

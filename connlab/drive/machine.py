@@ -46,13 +46,6 @@ _LIMITS = {
     "address_space_bytes": resource.RLIMIT_AS,
 }
 
-#: files of limits in the first version of cgroups; ``NAME.max`` in the second
-_CGROUP_V1 = {
-    "cpu": "cpu.cfs_quota_us",
-    "memory": "memory.limit_in_bytes",
-    "pids": "pids.max",
-}
-
 _PACKAGES = ("numpy", "pandas", "pydantic", "scipy", "papermill")
 
 
@@ -222,9 +215,8 @@ def cgroup() -> dict[str, str | None]:
     The least number of its own cgroup and all those above it; else what its own says.
     """
     limits = {}
-    for name, file in _CGROUP_V1.items():
-        files = (f"{name}.max", file)
-        paths = [f"{folder}/{f}" for folder in procfs.cgroups(name) for f in files]
+    for name, files in procfs.CGROUP_FILES.items():
+        paths = [f"{folder}/{f}" for folder in procfs.cgroups(name) for f, _ in files]
         texts = [text for path in paths if (text := procfs.read_text(path).strip())]
         numbers = filter(str.isdigit, texts)
         limits[name] = min(numbers, key=int, default=next(iter(texts), None))

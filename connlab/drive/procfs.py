@@ -24,6 +24,15 @@ _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
 CGROUPS = "/sys/fs/cgroup"
+#: files of a cgroup's limit and of its use, in the second version and in the first
+CGROUP_FILES = {
+    "cpu": (("cpu.max", "cpu.stat"), ("cpu.cfs_quota_us", "cpuacct.usage")),
+    "memory": (
+        ("memory.max", "memory.current"),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ),
+    "pids": (("pids.max", "pids.current"),),
+}
 #: states of sockets, as the kernel prints them
 TCP_LISTEN, TCP_TIME_WAIT = "0A", "06"
 _SWITCHES = re.compile(
