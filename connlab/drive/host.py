@@ -115,7 +115,8 @@ class Host(Protocol):
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         """Return the program's next JSON line, None after `timeout_s` without one.
 
-        Raises `ProgramError` when it ended first or printed something else.
+        None as well when a signal came. Raises `ProgramError` when it ended first or
+        printed something else.
         """
 
     def sample(

@@ -166,7 +166,7 @@ def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
 
     `ProgramError` when it is none of `connlab.schema.Ready`.
     """
-    line = next_line(host, handle, timeout_s)
+    line = host.ready(handle, timeout_s=timeout_s)
     if line is None:
         return None
     if line.get("event") != "ready":
@@ -177,16 +177,6 @@ def ready_line(host: Any, handle: int, timeout_s: float) -> dict | None:
         reason = described(error.errors()[0])
         raise ProgramError(f"its ready line is malformed: {reason}") from None
     return line
-
-
-def next_line(host: Any, handle: int, timeout_s: float) -> dict | None:
-    """Return a program's next JSON line; None when time is up or a signal came."""
-    until = time.monotonic() + timeout_s
-    while not interrupt.requested() and time.monotonic() < until:
-        line = host.ready(handle, timeout_s=until - time.monotonic())
-        if line is not None:
-            return line
-    return None
 
 
 def _run_client(course: _Course) -> None:

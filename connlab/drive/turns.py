@@ -303,7 +303,7 @@ class _Course:
             left_s = began + allowed_s - time.monotonic()
             if unseen:
                 left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
-            report = trials.next_line(self.client_host, client, left_s)
+            report = self.client_host.ready(client, timeout_s=left_s)
             if report is not None or interrupt.requested():
                 return report or {}
             if unseen and time.monotonic() >= look_at:

@@ -258,8 +258,12 @@ class RemoteHost:
         return self.call(Agent.start, argv, cores=where, files=tuple(files), **how)
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
-        timeout_s = min(timeout_s, SLICE_S)
-        return self.call(Agent.ready, handle, timeout_s=timeout_s).result()
+        until = time.monotonic() + timeout_s
+        while True:
+            slice_s = min(until - time.monotonic(), SLICE_S)
+            line = self.call(Agent.ready, handle, timeout_s=slice_s).result()
+            if line is not None or time.monotonic() >= until or interrupt.requested():
+                return line
 
     def sample(self, handle: int, **options: bool) -> Reading:
         """Look at the program; what it costs is the whole call, so looks are rare."""
