@@ -390,9 +390,7 @@ def argv(both: programs.Programs, factors: Mapping[str, Any]) -> list[str]:
         return []
     if entry.contract:
         return _command(entry, factors, port=0)
-    program = Path(both.client[-1]).with_name("external")
-    if not program.exists():
-        program = Path(programs.built().client[-1]).with_name("external")
+    program = Path(programs.built().client[-1]).with_name("external")
     words = ["--name", name, "--workload", str(factors.get("workload") or "echo")]
     return [str(program), *words, "--", *_command(entry, factors)]
 
