@@ -127,8 +127,7 @@ def doctor(
     `parts` it does not try what perf may count, or whether a lab can be made.
     """
     if recorded:
-        then = store.recorded_manifest(recorded), programs.registry(recorded)
-        return _as_recorded(*then, descriptors)
+        return _as_recorded(recorded, descriptors)
     registry, facts = None, gather()
     facts["lacks"] = _lacks() if parts else {}
     try:
@@ -178,9 +177,8 @@ def judge(facts: Mapping[str, Any], registry: schema.Registry | None) -> Checkup
     return _checkup(findings, registry, facts)
 
 
-def _as_recorded(
-    manifest: Mapping[str, Any], registry: schema.Registry, descriptors: int | None
-) -> Checkup:
+def _as_recorded(run: Path, descriptors: int | None) -> Checkup:
+    manifest = store.recorded_manifest(run)
     recorded = manifest["machine"]
     if descriptors:
         limits = recorded["limits"] | {"descriptors": {"hard": descriptors}}
@@ -191,7 +189,7 @@ def _as_recorded(
         Finding("looked at", manifest["made_at"], means="nothing was looked at now"),
         *(_bound_finding(facts, resource) for resource in ("threads", "processes")),
     ]
-    return _checkup(findings, registry, facts)
+    return _checkup(findings, programs.registry(run), facts)
 
 
 def _checkup(
