@@ -82,11 +82,7 @@ def summarise(
     """
     readings = [each.server for each in snapshots]
     machine = [r.machine for r in readings if r.machine]
-    switches = _context_switches(readings, stats)
-    facts: dict[str, Any] = peaks(readings) | {
-        "context_switches_voluntary": switches[0],
-        "context_switches_involuntary": switches[1],
-    }
+    facts: dict[str, Any] = peaks(readings) | _context_switches(readings, stats)
     if machine:
         first, last = machine[0], machine[-1]
         facts |= {
@@ -126,22 +122,21 @@ def user_and_system_s(spent_s: float, user: float, system: float) -> dict[str, f
 def _cpu(
     snapshots: Sequence[Snapshot], report: Report, span: Window, same_host: bool
 ) -> dict[str, float | None]:
-    server = _growth(_of_server(snapshots, "processes", "cpu_s"), span)
-    if server is None:
+    used_s, window_s = _growth(_of_server(snapshots, "processes", "cpu_s"), span)
+    if used_s is None:
         return {}
-    used_s, window_s = server
     counters = {
         "driver_cpu_s": [(each.time_s, each.driver_cpu_s) for each in snapshots],
         "companion_cpu_s": [(each.time_s, each.companion_cpu_s) for each in snapshots],
         "client_cpu_s": _of_client(snapshots, report),
         "softirq_cpu_s": _of_server(snapshots, "machine", "softirq_s"),
     }
-    spent = {name: _grown(points, span) for name, points in counters.items()}
-    user = _grown(_of_server(snapshots, "processes", "user_s"), span) or 0.0
-    system = _grown(_of_server(snapshots, "processes", "system_s"), span) or 0.0
+    spent = {name: _growth(points, span)[0] for name, points in counters.items()}
+    user = _growth(_of_server(snapshots, "processes", "user_s"), span)[0] or 0.0
+    system = _growth(_of_server(snapshots, "processes", "system_s"), span)[0] or 0.0
     facts = spent | user_and_system_s(used_s, user, system) | {"window_s": window_s}
-    facts["steal_s"] = _grown(_of_server(snapshots, "machine", "steal_s"), span)
-    busy_s = _grown(_of_server(snapshots, "machine", "busy_s"), span)
+    facts["steal_s"] = _growth(_of_server(snapshots, "machine", "steal_s"), span)[0]
+    busy_s = _growth(_of_server(snapshots, "machine", "busy_s"), span)[0]
     if busy_s is not None:
         own_s = used_s + sum(
             spent_s or 0.0
@@ -174,33 +169,24 @@ def _of_client(snapshots: Sequence[Snapshot], report: Report) -> list[Point]:
     return start + points + [(report.reported_at_s, total_s)]
 
 
-def _grown(points: Sequence[Point], span: Window) -> float | None:
-    growth = _growth(points, span)
-    return growth[0] if growth else None
-
-
-def _growth(points: Sequence[Point], span: Window) -> tuple[float, float] | None:
-    """Return how much a counter grew in the window, and over how many seconds."""
+def _growth(points: Sequence[Point], span: Window) -> tuple[float | None, float]:
+    """Return how much a counter grew in the window (None: not known), in what time."""
     if len(points) < 2:
-        return None
+        return None, 0.0
     start = max(span.start_s, points[0][0])
     end = min(span.end_s, points[-1][0])
     if end <= start:
-        return None
+        return None, 0.0
     import numpy as np  # late: a first server starts before numpy is loaded
 
     before, after = np.interp([start, end], *zip(*points, strict=True))
     return max(0.0, float(after - before)), end - start
 
 
-def _context_switches(
-    readings: Sequence[Reading], stats: dict | None
-) -> tuple[int | None, int | None]:
-    voluntary, involuntary = (
-        (stats or {}).get(f"context_switches_{kind}")
-        for kind in ("voluntary", "involuntary")
-    )
-    if voluntary is not None:
-        return voluntary, involuntary
-    counts = [r.context_switches for r in readings if r.context_switches]
-    return counts[-1] if counts else (None, None)
+def _context_switches(readings: Sequence[Reading], stats: dict | None) -> dict:
+    names = ("context_switches_voluntary", "context_switches_involuntary")
+    counts = [(stats or {}).get(name) for name in names]
+    if counts[0] is None:
+        seen = [r.context_switches for r in readings if r.context_switches]
+        counts = seen[-1] if seen else (None, None)
+    return dict(zip(names, counts, strict=True))
