@@ -129,7 +129,7 @@ def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
 def prepared(root, folder):
     """Prepare the paper of the run; return what is missing, and where the rest is."""
     run, paper = load(root), made.copy_paper(folder)
-    done = prepare.prepare(run, reference.others(run), paper, renderer="none")
+    _, done = prepare.prepare(run, reference.others(run), paper, renderer="none")
     return done.missing, paper / prepare.GENERATED
 
 

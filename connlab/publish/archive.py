@@ -8,6 +8,7 @@ sorted, every entry carries the day of the run, and neither the time nor the fol
 the packing is in it.
 """
 
+import io
 import json
 import os
 import re
@@ -137,20 +138,16 @@ def _paper_of(run: Run, output: Path) -> dict:
             f"{PAPER} is set from run {stamp['run']!r}, not {run.name!r}; {remedy}"
         )
     for name, digest in stamp["files"].items():
-        path = output / name
-        if not path.is_file() or rendering.digest(path) != digest:
+        if rendering.digest(output / name) != digest:
             raise ArchiveError(f"{PAPER}/{name} is not as it was set; {remedy}")
     result_files = [f"{study.folder.name}/results.json" for study, _ in run.evaluated]
     for name in ("manifest.json", *result_files):  # copied by the paper, to link to
-        if _bytes(run.folder / name) != _bytes(output / "data" / name):
+        copy = output / "data" / name
+        if rendering.digest(run.folder / name) != rendering.digest(copy):
             raise ArchiveError(f"{PAPER} is older than {run.name}/{name}; {remedy}")
     if stamp.get("numbers") != rendering.numbers_of(run):
         raise ArchiveError(f"{PAPER} has other numbers than {run.name}; {remedy}")
     return stamp
-
-
-def _bytes(path: Path) -> bytes | None:
-    return path.read_bytes() if path.is_file() else None
 
 
 def word(text: str) -> bytes:
@@ -174,16 +171,15 @@ def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
 
 def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
     """Write files by their names into a zip that knows the day and no more."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
+    buffer = io.BytesIO()
     parents = {p for name in contents for p in PurePosixPath(name).parents if p.name}
-    with zipfile.ZipFile(partial, "w") as packed:
+    with zipfile.ZipFile(buffer, "w") as packed:
         for folder in sorted(parents):
             packed.writestr(_entry(f"{folder}/", day=day, mode=0o40755), b"")
         for name, data in contents.items():
             mode = 0o100755 if data.startswith(b"#!") else 0o100644
             packed.writestr(_entry(name, day=day, mode=mode), data)
-    os.replace(partial, path)
+    schema.put(path, buffer.getvalue())
 
 
 def _entry(name: str, *, day: str, mode: int) -> zipfile.ZipInfo:

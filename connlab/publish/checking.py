@@ -204,10 +204,10 @@ def _stamp(folder: Path) -> Iterator[tuple[str, str]]:
         yield STAMP, "there is no record of the rendering; render again"
     files = facts.get("files") or {}
     for name in dict.fromkeys((PAGE, PRINT, *files)):
-        path, expected = folder / name, files.get(name)
-        if not path.is_file():
+        found = digest(folder / name)
+        if found is None:
             yield name, "it does not exist"
-        elif expected and digest(path) != expected:
+        elif found != files.get(name, found):
             yield name, "stale: it is not the file that the last rendering wrote"
     for text in facts.get("problems") or ():
         yield STAMP, f"the renderer said: {text}"

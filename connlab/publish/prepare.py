@@ -51,28 +51,24 @@ from connlab.study.style import fonts
 VARIABLES = "_variables.yml"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """The variables; and a line for each stub, stale study and what nobody shows.
+@dataclass(frozen=True, kw_only=True)
+class Remarks:
+    """A line for each stub, each stale study, and what nobody shows."""
 
-    `unknown` are numbers and claims that no run has, the references among them, of
-    studies that this run has: perhaps they are misspelt.
-    """
-
-    variables: dict[str, Any]
-    missing: list[str]
-    stale: list[str]
-    unused: list[str]
-    unknown: list[str]
+    missing: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Numbers and claims that no run has, with the nearest that one has."""
 
 
 def prepare(
     run: Run, others: Mapping[str, Run], paper: Path, *, renderer: str
-) -> Prepared:
+) -> tuple[dict[str, Any], Remarks]:
     """Write every input that the sources in ``paper`` take from ``run``.
 
     ``others`` are its references, by what readers call them. ``renderer`` says in words
-    what will set the paper; it is printed.
+    what will set the paper; it is printed. Return the variables, and the remarks.
     """
     for folder in (paper / GENERATED, paper / DATA):
         shutil.rmtree(folder, ignore_errors=True)
@@ -93,16 +89,20 @@ def prepare(
     if models.PIECE in wanted.includes:
         models.write(registry, paper, model_pages.write(run, paper))
     studies = {key(name): name for name in run.studies}
-    missing = [
+    missing = (
         *write_facts(run, others, wanted, paper),
         *lacking.plant_variables(wanted.variables, run, studies, variables),
         *lacking.write_includes(wanted, run, others, paper),
-    ]
+    )
     fragments.write(paper / VARIABLES, _yaml(variables))
     write_head(run, paper, variables)
     stale = [f"{n}: {'; '.join(s.stale)}" for n, s in run.studies.items() if s.stale]
-    unknown = _unknown(run, others, wanted)
-    return Prepared(variables, missing, stale, _unused(run, wanted), unknown)
+    return variables, Remarks(
+        missing=missing,
+        stale=tuple(stale),
+        unused=tuple(_unused(run, wanted)),
+        unknown=tuple(_unknown(run, others, wanted)),
+    )
 
 
 def key(name: str) -> str:

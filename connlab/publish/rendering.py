@@ -13,19 +13,14 @@ from connlab.report import CELLS, RATIOS
 STAMP = "render.json"
 
 
-@dataclass(frozen=True)
-class Rendered:
+@dataclass(frozen=True, kw_only=True)
+class Rendered(prepare.Remarks):
     """The files of a set paper, and what a reader should be told of it."""
 
     html: Path
     pdf: Path
     renderer: str
     seconds: float
-    missing: tuple[str, ...] = ()
-    stale: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    """Numbers and claims that no run has, with the nearest that one has."""
     instead: str = ""
     """Why the renderer that was asked for did not set it; empty when it did."""
     problems: tuple[str, ...] = ()
@@ -57,18 +52,15 @@ def render(
         loaded = results.load_run(run, root=root)
         others = reference.others(loaded)
         try:
-            prepared, paths, problems = _set(loaded, others, folder, chosen)
+            remarks, paths, problems = _set(loaded, others, folder, chosen)
         except quarto.QuartoError as error:
             chosen = renderers.embedded(instead=str(error))
-            prepared, paths, problems = _set(loaded, others, folder, chosen)
+            remarks, paths, problems = _set(loaded, others, folder, chosen)
         rendered = Rendered(
+            **vars(remarks),
             **paths,
             renderer=chosen.title,
             seconds=time.monotonic() - start,
-            missing=tuple(prepared.missing),
-            stale=tuple(prepared.stale),
-            unused=tuple(prepared.unused),
-            unknown=tuple(prepared.unknown),
             instead=chosen.instead,
             problems=tuple(problems),
         )
@@ -81,25 +73,25 @@ def _set(
     others: dict[str, results.Run],
     folder: Path,
     chosen: renderers.Renderer,
-) -> tuple[prepare.Prepared, dict[str, Path], list[str]]:
+) -> tuple[prepare.Remarks, dict[str, Path], list[str]]:
     """Write the inputs, which name the renderer, and set the paper from them."""
-    prepared = prepare.prepare(run, others, folder, renderer=chosen.title)
-    paths, problems = renderers.set_paper(chosen, folder, prepared.variables)
+    variables, remarks = prepare.prepare(run, others, folder, renderer=chosen.title)
+    paths, problems = renderers.set_paper(chosen, folder, variables)
     output = folder / renderers.OUTPUT
     paths["explorer"] = explorer.write([run, *others.values()], folder, output)
-    return prepared, paths, problems
+    return remarks, paths, problems
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def digest(path: Path) -> str | None:
+    """Return the SHA-256 of a file, None where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def numbers_of(run: results.Run) -> dict[str, str]:
     """Return the digest of each file of numbers that a paper is set from."""
     names = [f"{s.folder.name}/{n}" for s, _ in run.evaluated for n in (CELLS, RATIOS)]
-    paths = {name: run.folder / name for name in names}
-    return {name: digest(path) for name, path in paths.items() if path.is_file()}
+    digests = {name: digest(run.folder / name) for name in names}
+    return {name: known for name, known in digests.items() if known}
 
 
 def _stamp(rendered: Rendered, run: results.Run) -> None:
