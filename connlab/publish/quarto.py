@@ -38,7 +38,7 @@ def installed() -> str | None:
 
 def version() -> str:
     """Return Quarto's version; none, or one before `OLDEST`, raises QuartoError."""
-    text = _run(["--version"], Path.cwd(), limit_s=_VERSION_LIMIT_S).stdout.strip()
+    text = _run(["--version"], Path.cwd(), limit_s=_VERSION_LIMIT_S)[0].strip()
     numbers = re.match(r"(\d+)\.(\d+)", text)
     if not numbers:
         raise QuartoError(f"quarto --version says {text[:80]!r}")
@@ -57,10 +57,10 @@ def render(paper: Path, output: Path) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="connlab-quarto-") as folder:
         copy = Path(folder, "paper")
         shutil.copytree(paper, copy, ignore=shutil.ignore_patterns(*_NOT_COPIED))
-        done = _run(["render"], copy, limit_s=LIMIT_S)
+        _, said = _run(["render"], copy, limit_s=LIMIT_S)
         for name, path in _outputs(copy).items():
             shutil.copyfile(path, output / name)
-    lines = _COLOUR.sub("", done.stderr).splitlines()
+    lines = _COLOUR.sub("", said).splitlines()
     return [ln.strip() for ln in lines if "WARN" in ln or "Unable to resolve" in ln]
 
 
@@ -76,13 +76,11 @@ def _outputs(copy: Path) -> dict[str, Path]:
     return outputs
 
 
-def _run(
-    words: list[str], folder: Path, *, limit_s: float
-) -> subprocess.CompletedProcess[str]:
-    command = [installed() or "quarto", *words]
+def _run(words: list[str], folder: Path, *, limit_s: float) -> tuple[str, str]:
+    """Return what Quarto printed: its output, and what it said beside that."""
     try:
         process = subprocess.Popen(
-            command,
+            [installed() or "quarto", *words],
             cwd=folder,
             env=os.environ | {"NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
@@ -94,24 +92,19 @@ def _run(
         )
     except OSError as error:
         raise QuartoError(f"quarto cannot be started: {error.strerror}") from error
-    try:
-        out, err = process.communicate(timeout=limit_s)
-    except BaseException as error:
-        _end(process)
-        if isinstance(error, subprocess.TimeoutExpired):
-            message = f"quarto {words[0]} took longer than {limit_s:g} s"
-            raise QuartoError(message) from None
-        raise
+    with process:  # waits for it and closes its pipes, whatever happens
+        try:
+            out, err = process.communicate(timeout=limit_s)
+        except BaseException as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                message = f"quarto {words[0]} took longer than {limit_s:g} s"
+                raise QuartoError(message) from None
+            raise
     if process.returncode:
         raise QuartoError(_failure(words[0], process.returncode, err or out))
-    return subprocess.CompletedProcess(command, 0, out, err)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.communicate(timeout=10)
+    return out, err
 
 
 def _failure(word: str, status: int, output: str) -> str:
