@@ -54,10 +54,7 @@ _CLAIM = re.compile(
     r"\[((?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*)\]\{\.claim\b[^{}]*\}"
 )
 """A sentence that a run may contradict; numbers stand in it as spans."""
-_SOURCE = re.compile(r'table="([^"]*)"')
-_FULL = re.compile(r'full="([^"]*)"')
 _LABEL = re.compile(r"\{#((?:fig|tbl)-[\w-]+)")
-_DECIMALS = re.compile(r"\d+(?:\.(\d+))?")
 _BLANKED = (
     re.compile(r"\A---\n.*?\n---\n", re.DOTALL),
     re.compile(r"<!--.*?-->", re.DOTALL),
@@ -188,16 +185,15 @@ def _unpublished(
     """Yield what a span quotes as published and the table that it names has not."""
     if ".published" not in attributes:
         return
-    source = _SOURCE.search(attributes)
-    name = source[1] if source else "none named"
+    given = dict(sources.ATTRIBUTE.findall(attributes))
+    name, full = given.get("table", "none named"), given.get("full")
     numbers = numbers_of(name)
     if numbers is None:
         yield f"published {text!r}: there is no such table ({name})"
         return
-    full = _FULL.search(attributes)
-    if full and not _is_rounded(text, full[1]):
-        yield f"published {text!r}: that is not {full[1]}, rounded"
-    for number in published.quoted(full[1] if full else text):
+    if full is not None and not _is_rounded(text, full):
+        yield f"published {text!r}: that is not {full}, rounded"
+    for number in published.quoted(text if full is None else full):
         if number not in numbers:
             yield f"published {text!r}: {number} is not in {name}.csv"
 
@@ -212,7 +208,7 @@ def _is_rounded(text: str, full: str) -> bool:
     value = float(first)
     for sign, factor in zip(rest[::2], rest[1::2], strict=True):
         value = value * float(factor) if sign == "*" else value / float(factor)
-    decimals = len((_DECIMALS.fullmatch(numbers[0]) or ["", ""])[1] or "")
+    decimals = len(numbers[0].partition(".")[2])
     return f"{value:.{decimals}f}" == numbers[0]
 
 

@@ -34,7 +34,7 @@ _SPAN = re.compile(r"\[([^\[\]]*)\](?:\{[^{}]*\})?")
 _LABEL = re.compile(r"(?:\A|\{)#((?:fig|tbl)-[\w-]+)")
 _ABOUT_THE_TEXT = ("brief", "unit")
 """Attributes of a number that are no levels."""
-_ATTRIBUTE = re.compile(r"([\w-]+)=\"([^\"]*)\"")
+ATTRIBUTE = re.compile(r"([\w-]+)=\"([^\"]*)\"")
 FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
 
@@ -91,13 +91,13 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 
 def _picture(caption: str, attributes: str) -> dict[str, str]:
     plain = _SPAN.sub(r"\1", " ".join(caption.split()))
-    alt = dict(_ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
+    alt = dict(ATTRIBUTE.findall(" ".join(attributes.split()))).get("fig-alt", "")
     return {"caption": plain, "alt": alt}
 
 
 def address(attributes: str) -> str:
     """Return the address of a number from the attributes of its span."""
-    levels = dict(_ATTRIBUTE.findall(attributes))
+    levels = dict(ATTRIBUTE.findall(attributes))
     of = levels.pop("of", "")
     for name in _ABOUT_THE_TEXT:
         levels.pop(name, None)
