@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -45,8 +45,6 @@ _BESIDE = ("trials", "bound", "reason", "p", "verdict", "half_width", "study")
 
 _EXPECTED = {"higher", "lower", "alike"}
 """Verdicts that a claim may expect of ratios."""
-
-_Entry = TypeVar("_Entry", results.Figure, results.Table)
 
 
 @dataclass(frozen=True)
@@ -126,6 +124,8 @@ class Report:
         self.folder = study_folder(run, study, root=root)
         self._cells: list[pd.DataFrame] = []
         self._ratios: list[pd.DataFrame] = []
+        self._figures: dict[str, results.Figure] = {}
+        self._tables: dict[str, results.Table] = {}
 
     @classmethod
     def without_trials(cls, study: str, **about: Any) -> Report:
@@ -162,14 +162,8 @@ class Report:
     ) -> None:
         """Save a picture and the values that it shows.
 
-        The section shows it as ``_generated/STUDY/NAME.svg``.
-
-        Parameters
-        ----------
-        name : str
-            Unique within the study.
-        data : DataFrame, optional
-            Offered beside it as CSV and as a table of values.
+        The section shows it as ``_generated/STUDY/NAME.svg``; `name` is unique within
+        the study. `data` is offered beside it as CSV and as a table of values.
         """
         folder = self.folder / "figures"
         saved = figures.save(drawn, folder, name)
@@ -180,23 +174,17 @@ class Report:
             values = f"figures/{name}.csv"
             _write_csv(data, self.folder / values)
         entry = results.Figure(id=f"fig-{name}", files=files, data=values)
-        _replace(self._facts.figures, entry)
+        self._figures[name] = entry
 
     def table(
         self, name: str, frame: pd.DataFrame, labels: Mapping[str, str] | None = None
     ) -> pd.DataFrame:
         """Keep a table of text; return it to be shown.
 
-        The section includes it as ``_generated/STUDY/tbl-NAME.qmd``, its caption below.
-
-        Parameters
-        ----------
-        name : str
-            Unique within the study.
-        frame : DataFrame
-            Columns as they are to be printed; a missing value becomes a dash.
-        labels : mapping of str to str, optional
-            Heads of columns that differ from their names.
+        The section includes it as ``_generated/STUDY/tbl-NAME.qmd``, its caption below;
+        `name` is unique within the study. Columns of `frame` are as they are to be
+        printed, with `labels` as heads where these differ from their names; a missing
+        value becomes a dash.
         """
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
         text = frame.map(lambda v: "—" if pd.isna(v) or v == "" else level(v))
@@ -206,7 +194,7 @@ class Report:
         ]
         rows = text.to_numpy().tolist()
         entry = results.Table(id=f"tbl-{name}", columns=columns, rows=rows)
-        _replace(self._facts.tables, entry)
+        self._tables[name] = entry
         return text.set_axis(heads, axis=1)
 
     def claim(
@@ -217,21 +205,10 @@ class Report:
     ) -> Claim:
         """Check a sentence that the paper prints; return whether it holds.
 
-        Parameters
-        ----------
-        name : str
-            As the section names it: ``[…]{.claim of="STUDY/NAME"}``.
-        result : bool, None or DataFrame
-            Whether it holds, or rows of `connlab.intervals.ratios`: then it holds when
-            all have an expected verdict, does not when one has another, and is
-            undecided when one is undetermined or there is none.
-        expected : str or sequence of str
-            Verdicts of `result`.
-
-        Raises
-        ------
-        ValueError
-            When no ratio can have an expected verdict.
+        The section names it: ``[…]{.claim of="STUDY/NAME"}``. `result` is whether it
+        holds, or rows of `connlab.intervals.ratios`: then it holds when all have an
+        `expected` verdict, does not when one has another, and is undecided when one is
+        undetermined or there is none. ValueError for verdicts that no ratio can have.
         """
         if isinstance(result, pd.DataFrame):
             allowed = {expected} if isinstance(expected, str) else set(expected)
@@ -263,11 +240,8 @@ class Report:
     def counts_all(self, *, broke: pd.Series, left_out: pd.Series) -> None:
         """Say that all trials count: a server broke in some, a check failed in others.
 
-        Parameters
-        ----------
-        broke, left_out : Series of bool
-            By trial. The summary of the study then counts these, in place of trials
-            used and left out.
+        Both are by trial; the summary of the study then counts these, in place of
+        trials used and left out.
         """
         counts = {"broke": int(broke.sum()), "unsound": int(left_out.sum())}
         self._facts.trials |= counts
@@ -282,6 +256,8 @@ class Report:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, parts in ((CELLS, self._cells), (RATIOS, self._ratios)):
             _write_table(self.folder / name, parts, self._facts.study)
+        self._facts.figures = list(self._figures.values())
+        self._facts.tables = list(self._tables.values())
         self._facts.words = {
             address("", row["metric"], levels(row)): results.Word(word=word(row))
             for table in self._ratios
@@ -304,13 +280,6 @@ def not_measured(run: str, study: str, *, reason: str, **about: Any) -> None:
     report.write()
     warnings.filterwarnings("ignore", message="To exit: use")  # which nobody can
     raise SystemExit(0)
-
-
-def _replace(entries: list[_Entry], new: _Entry) -> None:
-    """Put an entry where the one of the same name stood, else at the end."""
-    ids = [entry.id for entry in entries]
-    at = ids.index(new.id) if new.id in ids else len(ids)
-    entries[at : at + 1] = [new]
 
 
 def _none_usable(trials: pd.DataFrame) -> str:
@@ -372,20 +341,10 @@ def text_table(
 ) -> pd.DataFrame:
     """Return numbers with their intervals as a table of text.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        As from `connlab.intervals.intervals` or `ratios`.
-    rows : str or sequence of str
-        Columns that name a row.
-    columns : str
-        Column whose levels stand side by side.
-
-    Returns
-    -------
-    DataFrame
-        The columns `rows`, then a column of text per level; empty where a cell has no
-        number. Each is in the unit that reads best, and a bound says that it is one.
+    Of `cells`, as from `connlab.intervals.intervals` or `ratios`, the columns `rows`
+    name a row; then comes a column of text for each level of `columns`, empty where a
+    cell has no number. Each number is in the unit that reads best, and a bound says
+    that it is one.
     """
     rows = [rows] if isinstance(rows, str) else list(rows)
     texts = cells.assign(text=_bounded(cells))
@@ -462,13 +421,6 @@ def level(value: Any) -> str:
     return str(value)
 
 
-def rows(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of the two tables in a study's folder, as far as it has them."""
-    paths = [folder / name for name in (CELLS, RATIOS)]
-    tables = [pd.read_csv(path) for path in paths if path.is_file()]
-    return [row for table in tables for row in table.to_dict("records")]
-
-
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Return every number of a study's folder by its address.
 
@@ -476,8 +428,10 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     bound (as from `bound`), and of ratios the verdict. The text of what the client
     limited says that it is a bound.
     """
+    paths = [folder / name for name in (CELLS, RATIOS)]
+    tables = [pd.read_csv(path) for path in paths if path.is_file()]
     by_address = {}
-    for row in rows(folder):
+    for row in (row for table in tables for row in table.to_dict("records")):
         facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
         facts = {k: None if pd.isna(v) else v for k, v in facts.items()}
         facts["bound"] = bound(row)
