@@ -13,6 +13,7 @@ import ipaddress
 import json
 import re
 import socket
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,8 @@ def pack(run: str) -> Contribution:
     files = sorted(archive.below(home, f"runs/{run}"))
     files = [n for n in files if _KEPT.search(n) or not _LEFT_OUT.search(n)]
     private = _private_names(home, loaded.manifest, [home / name for name in files])
-    contents, replaced = {}, dict.fromkeys(private, 0)
-    called = _stripped(run.encode(), private, dict(replaced)).decode()
+    contents, replaced = {}, Counter()
+    called = _stripped(run.encode(), private, Counter()).decode()
     name = f"{_slug(loaded.manifest)}-{provenance.date(loaded)}-{called}"
     for path in files:
         below = path.removeprefix(f"runs/{run}/")
@@ -80,8 +81,7 @@ def pack(run: str) -> Contribution:
             f"run {run!r} packs to {size / 2**20:.1f} MiB; at most "
             f"{SIZE_MOST // 2**20} MiB are taken: PROFILE=full measures less"
         )
-    replaced = {kind: count for kind, count in replaced.items() if count}
-    return Contribution(target, len(contents), size, _missing(loaded), replaced)
+    return Contribution(target, len(contents), size, _missing(loaded), +replaced)
 
 
 def _refuse_stale(run: Run) -> None:
@@ -172,7 +172,7 @@ def _user() -> str:
 
 
 def _stripped(
-    data: bytes, private: Mapping[str, tuple[str, str]], replaced: dict[str, int]
+    data: bytes, private: Mapping[str, tuple[str, str]], replaced: Counter[str]
 ) -> bytes:
     """Return a file without private names, and count them in ``replaced``.
 

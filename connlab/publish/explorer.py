@@ -20,12 +20,12 @@ import pandas as pd
 
 from connlab import figures, report, schema
 from connlab.publish import fragments
+from connlab.publish.renderers import THEME
 from connlab.publish.results import Run
 from connlab.study.formatting import called
 from connlab.study.metrics import metric
 
 PAGE = "explorer.html"
-THEME = "_theme"
 _DIGITS = 6
 """Significant digits of a value in the page; its interval is wider than that."""
 _FIRST = ["iterative", "fork", "thread", "poll", "epoll", "uring", "coroutine"]
@@ -125,14 +125,14 @@ def _quantity(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _number(row: Mapping[str, Any]) -> dict[str, Any]:
-    number = {k: _rounded(row[k]) for k in ("value", "lo", "hi")} | {"n": int(row["n"])}
+    number = {
+        k: None if row[k] is None else float(f"{row[k]:.{_DIGITS}g}")
+        for k in ("value", "lo", "hi")
+    }
+    number["n"] = int(row["n"])
     if row["text"]:
         number["text"] = row["text"].removeprefix(f"{row['bound']} ")
     return number | {k: row[k] for k in ("verdict", "bound") if row.get(k)}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.{_DIGITS}g}")
 
 
 def _colours(studies: list[dict[str, Any]], runs: Sequence[Run]) -> dict[str, str]:

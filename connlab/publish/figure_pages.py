@@ -33,7 +33,11 @@ _ELSEWHERE = "linked below"
 """Of a sentence about what the figure links to, which is this page."""
 _COLOURED = re.compile(r'[^<]*(?:</?(?:div|pre|span)(?: class="[\w -]*")?>[^<]*)*')
 """HTML that needs no cleaning, such as Pygments makes of code."""
-_NO_WORDS = 'alt="No description has been provided for this image"'
+_BY_KEYBOARD = '<table tabindex="0" '
+_WORDS = (
+    'alt="No description has been provided for this image"',
+    'alt="Drawn by the cell above; the paper has its words"',
+)
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -139,21 +143,14 @@ def write_notebook(folder: Path, target: Path, *, title: str) -> Path | None:
         body, _ = _exporter().from_notebook_node(notebook)
     except (ValueError, nbformat.ValidationError):  # it is no JSON, or no notebook
         return None
+    body = _SCRIPT.sub("", body).replace("<table ", _BY_KEYBOARD).replace(*_WORDS)
     text = fragments.fill(
         "notebook.html",
         title=title,
         highlight=Markup(HtmlFormatter().get_style_defs(".highlight")),
-        body=Markup(_reachable(_SCRIPT.sub("", body))),
+        body=Markup(body),
     )
     return fragments.write(target / NOTEBOOK, text)
-
-
-def _reachable(body: str) -> str:
-    """Let a keyboard scroll tables, and say of a picture where its words are."""
-    body = body.replace("<table ", '<table tabindex="0" ')
-    return body.replace(
-        _NO_WORDS, 'alt="Drawn by the cell above; the paper has its words"'
-    )
 
 
 @cache

@@ -133,9 +133,7 @@ def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
     Not those whose trials the machine or the client disturbed. ``lost`` of an entry
     names levels of the cell that the ratio has not.
     """
-    wanted = {
-        k: str(v) for k, v in {**entry["levels"], **entry.get("lost", {})}.items()
-    }
+    wanted = {**entry["levels"], **entry.get("lost", {})}
     reasons = {}
     for cell in results.failures if results else ():
         factors = dict(cell.factors)
@@ -143,7 +141,7 @@ def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
             factors["idle"] = factors["connections"] - factors["active"]
         levels = {k: report.level(v) for k, v in factors.items()}
         design = levels.get(entry["by"])
-        inside = all(levels.get(name) == level for name, level in wanted.items())
+        inside = all(levels.get(k) == str(level) for k, level in wanted.items())
         if design and inside and not cell.reason.startswith(_OF_OTHERS):
             reasons[design] = cell.reason.partition(" (")[0]
     return reasons
@@ -181,12 +179,8 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
         for entry, designs in situations
     ]
     heads = ["Situation", *_HEADS.values()]
-    closer = {
-        name
-        for _, designs in situations
-        for name, row in designs.items()
-        if row.get("closer")
-    }
+    known = [pair for _, designs in situations for pair in designs.items()]
+    closer = {name for name, row in known if row.get("closer")}
     shown = [i for i in range(len(heads)) if any(row[i] != "—" for row in rows)]
     text = md.table(
         [heads[i] for i in shown],
@@ -345,7 +339,7 @@ def _costs(situations: Sequence[Situation]) -> Iterator[dict[str, Any]]:
             row = designs.get(name)
             if row is None or row["value"] is None:
                 continue
-            ends = [row[k] if row[k] is not None else float("nan") for k in _ENDS]
+            ends = [float("nan") if row[k] is None else row[k] for k in _ENDS]
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
             suffix = f" ({entry['reference']})" if "reference" in entry else ""

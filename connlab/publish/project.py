@@ -38,11 +38,8 @@ _DEFAULTS = re.compile(r"/\*--\s*scss:defaults\s*--\*/(.*?)(?=/\*--\s*scss:|\Z)"
 
 def lint(paper: Path) -> list[str]:
     """List what would fail, or look otherwise, where Quarto sets the paper."""
-    path = paper / PROJECT
-    if not path.is_file():
-        return []
-    project = yaml.safe_load(path.read_text("utf-8")) or {}
-    html = (project.get("format") or {}).get("html") or {}
+    project = yaml.safe_load((paper / PROJECT).read_text("utf-8"))
+    html = project["format"]["html"]
     options = (*_themes(html, paper), *_page(html), *_filters(project, paper))
     problems = [f"{PROJECT}: {text}" for text in options]
     problems += [f".gitignore: {text}" for text in _ignored(paper)]
@@ -77,7 +74,7 @@ def _sets_no_fonts(path: Path) -> bool:
 def _page(html: dict[str, Any]) -> Iterator[str]:
     if html.get("lightbox"):
         yield "lightbox links to pictures beside the page, which do not travel with it"
-    if html and html.get("embed-resources") is not True:
+    if html.get("embed-resources") is not True:
         yield "embed-resources is not true: the page would need a folder beside it"
 
 

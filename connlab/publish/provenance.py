@@ -14,7 +14,6 @@ from typing import Any
 import yaml
 
 import connlab
-from connlab import schema
 from connlab.publish import endings, fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run, Study
@@ -24,14 +23,8 @@ from connlab.study.results import FILE, Results, commit_of, machine_of
 
 
 def citation(paper: Path) -> dict[str, Any]:
-    """Read CITATION.cff beside the paper's folder, else at the project's root.
-
-    ``authors`` of the result are their names.
-    """
-    path = paper.parent / "CITATION.cff"
-    if not path.is_file():
-        path = schema.project_root() / path.name
-    cff = yaml.safe_load(path.read_text("utf-8"))
+    """Read CITATION.cff beside the paper's folder; its ``authors`` by their names."""
+    cff = yaml.safe_load((paper.parent / "CITATION.cff").read_text("utf-8"))
     return cff | {"authors": list(map(author, cff["authors"]))}
 
 

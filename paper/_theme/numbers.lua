@@ -32,17 +32,9 @@
 
 local html = FORMAT:match("html") ~= nil
 
-local function facts()
-  local file = io.open("_generated/facts.json")
-  if not file then
-    return { numbers = {}, claims = {}, figures = {}, stale = {}, references = {} }
-  end
-  local text = file:read("a")
-  file:close()
-  return pandoc.json.decode(text, false)
-end
-
-local known = facts()
+local file = assert(io.open("_generated/facts.json"))
+local known = pandoc.json.decode(file:read("a"), false)
+file:close()
 local stale = {} -- studies, and the paths of their pictures
 for _, name in ipairs(known.stale) do
   stale[name] = true
@@ -152,7 +144,7 @@ end
 local function elsewhere(span, spans, why)
   local claim = span.classes:includes("claim") and span.attributes.of
   local against = pandoc.List({})
-  for _, run in ipairs(known.references or {}) do
+  for _, run in ipairs(known.references) do
     if claim and run.claims[claim] == "no" then
       against:insert(run.name)
     end
@@ -160,7 +152,7 @@ local function elsewhere(span, spans, why)
   if #against > 0 then
     why = why .. "; otherwise on " .. table.concat(against, " and ")
   end
-  for _, run in ipairs(known.references or {}) do
+  for _, run in ipairs(known.references) do
     local _, sure = has_all(spans, run.numbers)
     if sure and (not claim or run.claims[claim] == "yes") then
       local content = with_numbers(span, run.numbers)
@@ -364,7 +356,7 @@ local function of_reference(name)
 end
 
 local function warning_of(src)
-  local reference = known.borrowed and known.borrowed[src]
+  local reference = known.borrowed[src]
   return reference and of_reference(reference) or stale[src] and "Stale."
 end
 
