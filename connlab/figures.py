@@ -402,25 +402,12 @@ def forest(
 
     The grey band is where two servers count as alike. An open marker has no interval.
 
-    Parameters
-    ----------
-    ratios : DataFrame
-        As from `connlab.intervals.ratios`.
-    row : str or sequence of str
-        The columns that name a row; several are joined by a comma.
-    hue : str, optional
-        Column whose levels stand side by side within a row, each with a colour and
-        a marker.
-    names : mapping of str to str, optional
-        What is written in place of a level of the first column.
-    xlabel : str
-        What was divided by what.
-    colors : mapping, optional
-        By level of `hue`, or of the first column of `row`.
-    ranked : bool
-        Whether rows are sorted by their largest ratio; else they come as they are.
-    width : float
-        Inches.
+    `ratios` are as from `connlab.intervals.ratios`. The columns `row` name a row, with
+    a comma between them, and `names` are written in place of levels of the first.
+    Levels of the column `hue` stand side by side within a row, each with a colour and
+    a marker. `colors` are by level of `hue`, or of the first column of `row`. `xlabel`
+    tells what was divided by what. If `ranked`, rows are sorted by their largest ratio,
+    else they come as they are. `width` is in inches.
     """
     columns = [row] if isinstance(row, str) else list(row)
     table = ratios.reset_index(drop=True)

@@ -35,17 +35,11 @@ LEFTOVERS = {
     r"|(?<=[a-z\d,=(\[] )None\b|(?<=[=(\[])None\b": "a value is missing",
     r"@(?:fig|tbl|sec)-[\w-]+": "a cross-reference was left as text",
 }
-_SRC_ONLY = ("audio", "embed", "iframe", "input", "script", "track")
-_FETCHING = dict.fromkeys(_SRC_ONLY, ("src",)) | {
-    "image": ("href", "xlink:href"),
-    "img": ("src", "srcset"),
-    "link": ("href",),
-    "object": ("data",),
-    "source": ("src", "srcset"),
-    "use": ("href", "xlink:href"),
-    "video": ("src", "poster"),
-}
-"""Attributes by which an element fetches something."""
+_FETCHING = (
+    (True, ("src", "srcset", "poster", "data")),
+    (["image", "link", "use"], ("href", "xlink:href")),
+)
+"""Elements, True for any, and the attributes by which they fetch something."""
 _ELSEWHERE = re.compile(r"^\s*(?:https?:)?//", re.IGNORECASE)
 _CSS_FETCH = re.compile(
     r"(?:@import\s+|url\(\s*)['\"]?\s*(?:https?:)?//", re.IGNORECASE
@@ -78,9 +72,10 @@ class Page:
         self.links = [tag["href"] for tag in tags("a", href=True) if tag["href"]]
         self.images = [tag.attrs for tag in tags("img")]
         self.fetched = [
-            tag.get(name) or ""
-            for tag in tags(list(_FETCHING))
-            for name in _FETCHING[tag.name]
+            tag[attribute]
+            for elements, attributes in _FETCHING
+            for attribute in attributes
+            for tag in tags(elements, attrs={attribute: True})
         ]
         self.styles = [
             *map(style_in, self.fetched),

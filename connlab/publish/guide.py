@@ -378,8 +378,7 @@ def beside(paper: Path, rows_of: Sequence[Rows]) -> Beside:
 
     ``rows_of`` has the numbers of the run, then those of each reference.
     """
-    path = paper / FINDINGS
-    text = sources.COMMENT.sub("", path.read_text("utf-8")) if path.is_file() else ""
+    text = sources.COMMENT.sub("", sources.text_of(paper / FINDINGS))
     items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
     first_numbers = filter(None, map(sources.NUMBER.search, items))
     briefs = {

@@ -124,10 +124,9 @@ def table(claims: Claims, *, caption: str, page_only: set[str]) -> str:
     rows = []
     heads = {k: head for k, head in claims.heads.items() if k not in _ON_THE_PAGE}
     for row in claims.rows.to_dict("records"):
-        pieces = {name: numbers.shortened(row[name]) for name in heads}
         cells = {
-            name: md.escape("".join(text for text, _ in pairs))
-            for name, pairs in pieces.items()
+            name: md.escape("".join(text for text, _ in numbers.shortened(row[name])))
+            for name in heads
         }
         if row["quote"]:
             cells["says"] += f" {md.escape(row['quote'])}"

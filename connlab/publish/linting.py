@@ -90,8 +90,7 @@ def _in_ledgers(folder: Path) -> Iterator[str]:
     texts = (path.read_text("utf-8") for path in sources.hand_written(folder))
     shown = {label for text in texts for label in _LABEL.findall(text)}
     for path in (folder / "claims.yml", folder / "rereadings.yml"):
-        entries = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else []
-        for entry in entries:
+        for entry in yaml.safe_load(sources.text_of(path)) or []:
             source, figure = entry.get("source", ""), entry.get("figure", "")
             where = f"{path.name}: {entry.get('id')}"
             if source not in known:

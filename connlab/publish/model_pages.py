@@ -31,9 +31,8 @@ def write(run: Run, paper: Path) -> dict[str, str]:
     """Write the page of each model; return links to them by the model's name."""
     links = {}
     for model in run.registry:
-        name = str(model.get("name"))
-        code = models.source(paper, name)
-        if code is not None:
+        name = str(model["name"])
+        if code := models.source(paper, name):
             path = FOLDER / f"{name}.html"
             fragments.write(paper / path, _page(run, model, code))
             links[name] = path.as_posix()

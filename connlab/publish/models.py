@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connlab.publish import fragments
+from connlab.publish import fragments, sources
 from connlab.publish import markdown as md
 from connlab.publish.results import Registry
 
@@ -103,15 +103,14 @@ def write(registry: Registry, paper: Path, pages: Mapping[str, str]) -> Path | N
     return fragments.write(paper / PIECE, text)
 
 
-def source(paper: Path, name: str) -> str | None:
-    """Return the C file of a model; None where there is none of that name."""
-    path = paper.parent / "src_c" / "models" / f"{name}.c"
-    return path.read_text("utf-8") if path.is_file() else None
+def source(paper: Path, name: str) -> str:
+    """Return the C file of a model; empty where there is none of that name."""
+    return sources.text_of(paper.parent / "src_c" / "models" / f"{name}.c")
 
 
 def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any]:
     name = str(row.get("name"))
-    comment = header(source(paper, name) or "")
+    comment = header(source(paper, name))
     loop = (md.escape(line).replace("-\\>", "→") for line in run_in(comment.arrows))
     sides = [
         f"*{title}:* {md.escape(comment.parts[word])}"

@@ -55,20 +55,15 @@ def _themes(html: dict[str, Any], paper: Path) -> Iterator[str]:
     for scheme in schemes:
         names = [scheme] if isinstance(scheme, str) else list(scheme)
         files = [n for n in names if n.endswith((".scss", ".css"))]
-        if any(_sets_no_fonts(paper / name) for name in files):
+        texts = [sources.text_of(paper / name) for name in files]
+        defaults = [part for text in texts for part in _DEFAULTS.findall(text)]
+        if any(map(_NO_FONTS.search, defaults)):
             continue
         for name in set(names) - set(files) - WITHOUT_FONTS:
             yield (
                 f"theme {name} imports fonts from another host; a file beside it "
                 "has to say $web-font-path: false; in its scss:defaults"
             )
-
-
-def _sets_no_fonts(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    defaults = _DEFAULTS.findall(path.read_text("utf-8"))
-    return any(map(_NO_FONTS.search, defaults))
 
 
 def _page(html: dict[str, Any]) -> Iterator[str]:
@@ -92,8 +87,7 @@ def _filters(project: dict[str, Any], paper: Path) -> Iterator[str]:
 
 
 def _ignored(paper: Path) -> Iterator[str]:
-    path = paper / ".gitignore"
-    lines = path.read_text("utf-8").splitlines() if path.is_file() else []
+    lines = sources.text_of(paper / ".gitignore").splitlines()
     for line in IGNORED:
         if line not in map(str.strip, lines):
             yield f"Quarto would append the line {line}"

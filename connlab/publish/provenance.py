@@ -17,7 +17,7 @@ import connlab
 from connlab.publish import endings, fragments
 from connlab.publish import markdown as md
 from connlab.publish.results import Run, Study
-from connlab.publish.sources import look_up, sections
+from connlab.publish.sources import look_up, sections, text_of
 from connlab.study.formatting import counted
 from connlab.study.results import FILE, Results, commit_of, machine_of
 
@@ -184,8 +184,7 @@ _SECTION = re.compile(r"^# .*\{#(sec-[\w-]+)\}", re.MULTILINE)
 
 def _study(name: str, paper: Path) -> str:
     """Return the name of a study, with the number of its section if it has one."""
-    path = paper / "sections" / f"_{name}.qmd"
-    section = _SECTION.search(path.read_text("utf-8")) if path.is_file() else None
+    section = _SECTION.search(text_of(paper / "sections" / f"_{name}.qmd"))
     return md.escape(name) + (f" ([-@{section[1]}])" if section else "")
 
 

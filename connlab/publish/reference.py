@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from connlab.publish import fragments, provenance, results
+from connlab.publish import fragments, provenance, results, sources
 from connlab.publish import markdown as md
 from connlab.publish.results import Run
 from connlab.study.formatting import plain
@@ -122,8 +122,7 @@ def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
 
 def ledger(paper: Path) -> dict[str, dict[str, Any]]:
     """Read the ledger's entries by their claim; none where there is no ledger."""
-    path = paper / LEDGER
-    entries = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else []
+    entries = yaml.safe_load(sources.text_of(paper / LEDGER)) or []
     return {entry["id"]: entry for entry in entries}
 
 
@@ -136,8 +135,7 @@ def remarks(
     run: Run | None, others: Mapping[str, Run], paper: Path, *keys: str
 ) -> list[str]:
     """Return what ``runs.yml`` has a reader know of a run and of its references."""
-    path = paper / REMARKS
-    known = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else {}
+    known = yaml.safe_load(sources.text_of(paper / REMARKS)) or {}
     runs = {"this run": run} if run else {}
     runs |= {called(label): other for label, other in others.items()}
     texts = [

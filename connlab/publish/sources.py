@@ -63,6 +63,11 @@ class Expanded:
     problems: list[str]
 
 
+def text_of(path: Path) -> str:
+    """Read a source; one that is not there is empty."""
+    return path.read_text("utf-8") if path.is_file() else ""
+
+
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
     """Split a document into its YAML head and its body."""
     match = FRONT.match(text)
@@ -122,14 +127,13 @@ def page_only(paper: Path) -> set[str]:
 
 def sections(paper: Path) -> list[str]:
     """Return the paths of the sections that the paper includes, in its order."""
-    body = (paper / INDEX).read_text("utf-8") if (paper / INDEX).is_file() else ""
-    return list(_arguments(COMMENT.sub("", body), "include"))
+    return list(_arguments(COMMENT.sub("", text_of(paper / INDEX)), "include"))
 
 
 def bibliography(paper: Path) -> dict[str, str]:
     """Name each work that the paper can cite by its authors and year, by its key."""
-    path = paper / REFERENCES
-    return _named(path.read_text("utf-8")) if path.is_file() else {}
+    references = text_of(paper / REFERENCES)
+    return _named(references) if references else {}
 
 
 @cache
@@ -204,10 +208,7 @@ def _expand(
 
 
 def _texts(paper: Path, name: str) -> Iterator[str]:
-    path = paper / name
-    if not path.is_file():
-        return
-    text = COMMENT.sub("", path.read_text("utf-8"))
+    text = COMMENT.sub("", text_of(paper / name))
     yield text
     for include in _arguments(text, "include"):
         if not include.startswith("_generated/"):

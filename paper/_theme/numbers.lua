@@ -14,17 +14,12 @@
 --     ![…](_generated/STUDY/NAME.svg){#fig-…}
 --         -> the figure, and below it on the page its values and its notebook
 --
--- A sentence whose numbers the run lacks, or has without an interval, or whose claim it
--- cannot decide, is set with the numbers of the first reference that has them all, and
--- says whose they are. Where no reference has them, `otherwise` stands in its place
--- (nothing if that is empty). Without it, words before the sentence say that this run
--- cannot tell; after it they would take back what was said. One that lacks a number is
--- left out, as no sentence can be read without: where the run has the study, a remark
--- says so, else the box at the head of the section does.
--- One with here="yes" is about this run alone, and no reference speaks in its place;
--- one with sure="yes" is set with intervals or not at all. Where the paragraph has words
--- for an undecided claim (when="open") and the run their numbers, these stand alone: no
--- remark, and no reference. Sentences in a row that have the same remark share it:
+-- What becomes of a sentence whose numbers the run lacks, has without an interval, or
+-- whose claim it cannot decide, and what here=, sure= and when= change of that, says
+-- paper/README.md, "Writing". Words that this run cannot tell stand before a sentence;
+-- after it they would take back what was said. One that lacks a number is left out, as
+-- no sentence can be read without; of a study that the run has not, the box at the head
+-- of the section says so already. Sentences in a row that have the same remark share it:
 -- before the first of them, numbered to show how far it reaches, or after the last.
 --
 -- What they stand for lies in _generated/facts.json, which `connlab render` makes. Runs
