@@ -73,9 +73,6 @@ def measured(run: str) -> Run:
     return loaded
 
 
-# ---- what is packed ----------------------------------------------------------
-
-
 def sources(home: Path, *, run: str) -> list[str]:
     """List the sources below a folder, without the facts of other runs.
 
@@ -124,9 +121,6 @@ def below(home: Path, folder: str) -> list[str]:
     return [name for name in names if not _TEMPORARY.search(name)]
 
 
-# ---- what is refused ---------------------------------------------------------
-
-
 def _paper_of(run: Run, output: Path) -> dict:
     """Return the stamp of the set paper, which must be that of this run as it is."""
     remedy = f"make render RUN={run.name} sets it"
@@ -164,9 +158,6 @@ def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
             f"the path of a machine stands in {', '.join(names)}; run those "
             "notebooks again (what is measured is kept), then make render"
         )
-
-
-# ---- the file ----------------------------------------------------------------
 
 
 def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:

@@ -190,9 +190,6 @@ def _requests(page: Page) -> Iterator[str]:
             yield f"its style fetches {style[match.start() : match.end() + 40]!r}"
 
 
-# ---- the stamp and the PDF ----------------------------------------------------------
-
-
 def _stamp(folder: Path) -> Iterator[tuple[str, str]]:
     facts = schema.read_json(folder / STAMP) or {}
     if not facts:

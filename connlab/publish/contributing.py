@@ -106,9 +106,6 @@ def _slug(manifest: Mapping) -> str:
     return "-".join(words[:6]) or "unknown"
 
 
-# ---- private names -------------------------------------------------------------------
-
-
 def _private_names(
     home: Path, manifest: Mapping, paths: Sequence[Path]
 ) -> dict[str, tuple[str, str]]:

@@ -46,23 +46,17 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     machine = _machine(crate, run)
     measured = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
     actions = [_study(crate, study, contents) for study in measured]
-    dataset = {
-        **_dataset_facts(run, cff, authors, machine),
-        "author": authors,
-        "hasPart": parts,
-        "license": _license(crate, cff["license"]),
-        "mentions": [*actions, _paper(crate, run, stamp)],
-    }
-    software = {
-        "name": cff["title"],
-        "version": str(cff["version"]),
-        "author": authors,
-        "softwareRequirements": requirements,
-    }
-    for name, value in dataset.items():
-        crate.root_dataset[name] = value
-    for name, value in software.items():
-        crate.get(SOFTWARE)[name] = value
+    dataset, software = crate.root_dataset, crate.get(SOFTWARE)
+    for name, value in _dataset_facts(run, cff, authors, machine).items():
+        dataset[name] = value
+    dataset["author"] = authors
+    dataset["hasPart"] = parts
+    dataset["license"] = _license(crate, cff["license"])
+    dataset["mentions"] = [*actions, _paper(crate, run, stamp)]
+    software["name"] = cff["title"]
+    software["version"] = str(cff["version"])
+    software["author"] = authors
+    software["softwareRequirements"] = requirements
     return crate.metadata.generate()
 
 

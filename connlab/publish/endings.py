@@ -89,9 +89,6 @@ def _duration(seconds: float) -> str:
     return f"{plain(seconds / 60)} min" if whole else f"{plain(seconds)} s"
 
 
-# ---- of the whole run ----------------------------------------------------------------
-
-
 def targets(run: Run) -> str:
     """Say how many studies reached their targets; nothing where none has any."""
     all_endings = [ending(study.entry) for study in run.studies.values()]

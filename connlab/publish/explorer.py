@@ -82,7 +82,7 @@ def content(runs: Sequence[Run]) -> dict[str, Any]:
     return {
         "first": _FIRST,
         "runs": [run.name for run in runs],
-        "models": _colours(studies, runs),
+        "models": _colours(runs),
         "studies": studies,
     }
 
@@ -135,14 +135,10 @@ def _number(row: Mapping[str, Any]) -> dict[str, Any]:
     return number | {k: row[k] for k in ("verdict", "bound") if row.get(k)}
 
 
-def _colours(studies: list[dict[str, Any]], runs: Sequence[Run]) -> dict[str, str]:
-    names = dict.fromkeys(
-        row["at"][study["factors"].index("model")]
-        for study in studies
-        if "model" in study["factors"]
-        for row in study["rows"]
-    )
-    models = pd.DataFrame({"model": list(filter(None, names))}, dtype="object")
+def _colours(runs: Sequence[Run]) -> dict[str, str]:
+    rows = (row for run in runs for row in run.numbers.values())
+    names = {row["levels"].get("model") for row in rows if row["value"] is not None}
+    models = pd.DataFrame({"model": sorted(names - {None})}, dtype="object")
     if models.empty:
         return {}
     models.attrs["registry"] = next(filter(None, (run.registry for run in runs)), ())

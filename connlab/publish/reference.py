@@ -183,8 +183,6 @@ def _agreement(run: Run, label: str, other: Run, paper: Path) -> str:
     )
 
 
-# ---- numbers beside each other -----------------------------------------------------
-
 _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
 
 

@@ -100,9 +100,6 @@ def set_paper(
     return paths, problems
 
 
-# ---- embedded ----------------------------------------------------------------------
-
-
 def _embedded(
     paper: Path, variables: Mapping[str, Any], renderer: Renderer
 ) -> list[str]:
