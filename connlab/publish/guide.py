@@ -62,17 +62,11 @@ NOT_HERE, NOT_THERE = "not measured here", "not measured there"
 
 
 def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
-    """Write the guide of a run, and its findings beside those of the references.
-
-    Without ``guide.yml`` nothing is written.
-    """
-    path = paper / SITUATIONS
-    if not path.is_file():
-        return
+    """Write the guide of a run, and its findings beside those of the references."""
     references = {label: other.numbers for label, other in others.items()}
     families = {str(row["name"]): str(row.get("family", "")) for row in run.registry}
     situations = []
-    for entry in yaml.safe_load(path.read_text("utf-8")):
+    for entry in yaml.safe_load((paper / SITUATIONS).read_text("utf-8")):
         study = run.studies.get(entry["study"])
         entry["stale"] = bool(study and study.stale)
         entry["lost"] = lost(run.results_of(entry["study"]), entry)
@@ -305,7 +299,6 @@ def _number(row: Row) -> str:
 
 def draw(situations: Sequence[Situation], registry: Registry, folder: Path) -> str:
     """Draw what designs cost against epoll, a row per situation; return its source."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = pd.DataFrame(_costs(situations))
     if rows.empty:
         return ""
@@ -380,18 +373,14 @@ def beside(paper: Path, rows_of: Sequence[Rows]) -> Beside:
     """
     text = sources.COMMENT.sub("", sources.text_of(paper / FINDINGS))
     items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
-    first_numbers = filter(None, map(sources.NUMBER.search, items))
-    briefs = {
-        sources.address(number[1]): " ".join(_BRIEF.findall(number[1]))
-        for number in first_numbers
-    }
+    briefs = {}
+    for number in filter(None, map(sources.NUMBER.search, items)):
+        given = dict(sources.ATTRIBUTE.findall(number[1]))
+        briefs[sources.address(number[1])] = given.get("brief", "")
     return {
         f"{i} {brief}".strip(): [by_address.get(address) for by_address in rows_of]
         for i, (address, brief) in enumerate(briefs.items(), 1)
     }
-
-
-_BRIEF = re.compile(r'\bbrief="([^"]*)"')
 
 
 def _directions(found: Beside) -> Iterator[tuple[Row, Sequence[Row]]]:

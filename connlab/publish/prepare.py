@@ -116,8 +116,7 @@ def write_published(includes: Iterable[str], paper: Path) -> None:
         path = paper / include
         if path.parent.name == published.FOLDER:
             name = path.stem.removeprefix("tbl-").removeprefix("published-")
-            text = published.table(paper, name, label=path.stem)
-            if text:
+            if text := published.table(paper, name, label=path.stem):
                 fragments.write(path, text)
 
 
@@ -257,8 +256,10 @@ def write_facts(
     references = [
         {
             "name": label,
-            "numbers": _only(wanted.numbers, _numbers(other)),
-            "claims": _only(wanted.claims, _claims(other)),
+            "numbers": {
+                n: v for n, v in _numbers(other).items() if n in wanted.numbers
+            },
+            "claims": {n: v for n, v in _claims(other).items() if n in wanted.claims},
         }
         for label, other in others.items()
     ]
@@ -273,10 +274,6 @@ def write_facts(
     text = json.dumps(facts, ensure_ascii=False)
     fragments.write(paper / GENERATED / "facts.json", text)
     return missing
-
-
-def _only(names: Sequence[str], facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: fact for name, fact in facts.items() if name in names}
 
 
 _BEHIND_NUMBER = re.compile(r"\s*(\[[^\]]*\]|\([^)]*no interval\))$")
