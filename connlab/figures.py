@@ -33,7 +33,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
 from connlab.intervals import centre, t95
@@ -161,7 +161,7 @@ def log_x(grid: sns.FacetGrid | Axes, levels: Sequence[float]) -> None:
             ax.set_xscale("symlog", linthresh=lowest, linscale=0.4)
         width = ax.get_position().width * ax.figure.get_size_inches()[0]
         ax.set_xticks(_legible(ticks, inches=width))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
+        ax.xaxis.set_major_formatter(lambda v, _: plain(v))
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.tick_params(axis="x", which="minor", length=0)
 
@@ -196,9 +196,7 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         decades = np.log10(np.divide(*ax.get_ylim()[::-1]))
         close = 3 * decades > height / _LINE
         ax.yaxis.set_major_locator(LogLocator(subs=(1,) if close else (1, 2, 5)))
-        ax.yaxis.set_major_formatter(
-            FuncFormatter(lambda v, _: plain(v) if v >= 1000 else f"{v:.3g}")
-        )
+        ax.yaxis.set_major_formatter(lambda v, _: plain(v) if v >= 1000 else f"{v:.3g}")
         ax.yaxis.set_minor_formatter(NullFormatter())
 
 
@@ -254,15 +252,12 @@ def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
 
 def _name_outer_axes(grid: sns.FacetGrid) -> None:
     # Seaborn hid only the labels of the ticks that the grid began with.
-    axes = axes_of(grid)
-    columns = grid._col_wrap or len(grid.col_names) or 1
-    for i, ax in enumerate(axes):
-        if grid._sharey and i % columns:
-            ax.set_ylabel("")
-            ax.tick_params(axis="y", which="both", labelleft=False)
-        if grid._sharex and i + columns < len(axes):
-            ax.set_xlabel("")
-            ax.tick_params(axis="x", which="both", labelbottom=False)
+    for ax in grid._not_left_axes if grid._sharey else ():
+        ax.set_ylabel("")
+        ax.tick_params(axis="y", which="both", labelleft=False)
+    for ax in grid._not_bottom_axes if grid._sharex else ():
+        ax.set_xlabel("")
+        ax.tick_params(axis="x", which="both", labelbottom=False)
 
 
 def _write_ends(ax: Axes, ends: dict) -> None:
@@ -502,7 +497,7 @@ def _ratio_axis(ax: Axes, table: pd.DataFrame) -> None:
         close = (1, 2, 5) if high / low > 20 else (1, 1.5, 2, 3, 5, 7)
         locator = LogLocator(subs=(1,) if high / low > 1000 else close)
     ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
     ax.xaxis.set_minor_formatter(NullFormatter())
 
 

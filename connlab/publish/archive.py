@@ -61,8 +61,7 @@ def pack(run: str) -> Archived:
     text = json.dumps(metadata, indent=1, ensure_ascii=False) + "\n"
     day = provenance.date(loaded)
     target = home / FOLDER / f"connlab-{run}-{day}.zip"
-    write(target, {crate.NAME: text.encode()} | contents, day=day)
-    return Archived(target, len(contents) + 1, target.stat().st_size)
+    return write(target, {crate.NAME: text.encode()} | contents, day=day)
 
 
 def measured(run: str) -> Run:
@@ -160,7 +159,7 @@ def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:
         )
 
 
-def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
+def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> Archived:
     """Write files by their names into a zip that knows the day and no more."""
     buffer = io.BytesIO()
     parents = {p for name in contents for p in PurePosixPath(name).parents if p.name}
@@ -171,6 +170,7 @@ def write(path: Path, contents: Mapping[str, bytes], *, day: str) -> None:
             mode = 0o100755 if data.startswith(b"#!") else 0o100644
             packed.writestr(_entry(name, day=day, mode=mode), data)
     schema.put(path, buffer.getvalue())
+    return Archived(path, len(contents), path.stat().st_size)
 
 
 def _entry(name: str, *, day: str, mode: int) -> zipfile.ZipInfo:

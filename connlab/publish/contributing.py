@@ -73,15 +73,14 @@ def pack(run: str) -> Contribution:
             data = gzip.compress(data, mtime=0)  # alike each time, without a clock
         contents[f"{name}/{below}"] = data
     target = home / FOLDER / f"connlab-run-{name}.zip"
-    archive.write(target, contents, day=provenance.date(loaded))
-    size = target.stat().st_size
-    if size > SIZE_MOST:
+    packed = archive.write(target, contents, day=provenance.date(loaded))
+    if packed.size_bytes > SIZE_MOST:
         target.unlink()
         raise ArchiveError(
-            f"run {run!r} packs to {size / 2**20:.1f} MiB; at most "
+            f"run {run!r} packs to {packed.size_bytes / 2**20:.1f} MiB; at most "
             f"{SIZE_MOST // 2**20} MiB are taken: PROFILE=full measures less"
         )
-    return Contribution(target, len(contents), size, _missing(loaded), +replaced)
+    return Contribution(**vars(packed), missing=_missing(loaded), replaced=+replaced)
 
 
 def _refuse_stale(run: Run) -> None:
