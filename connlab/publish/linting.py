@@ -1,21 +1,13 @@
 """Find measurements that somebody typed into the paper, and what breaks with Quarto.
 
-A number that was measured may enter the text only through ``{{< var … >}}``. The lint
-looks for a number followed by a unit of measurement in the prose of the sources. Two
-escapes are documented in ``paper/README.md``:
-
-``[95 %]{.constant}``
-    a constant of the design: it was chosen, not measured;
-``[9.416 ms]{.published table="gutica-response-time"}``
-    a number that somebody else published; the lint looks it up in the table
-    ``paper/published/TABLE.csv`` and complains when it is not there. With
-    ``full="A * B / C"`` it is what follows from several numbers of the table, rounded.
-
-Sections that show a study are also searched for comparing words ("faster"): those may
-stand in a ``.claim`` only, which the study's notebook checks. Options of programs
-(``--workers``) have to be code: in running text their hyphens become a dash. The rules
-for Quarto are in :mod:`connlab.publish.project`. :func:`advice` asks proselint, where
-it is installed, about the same prose; what it says is no problem.
+The lint looks for a number followed by a unit of measurement in the prose of the
+sources; ``paper/README.md`` describes the two escapes, ``.constant`` and
+``.published``, whose numbers have to be in their table. Sections that show a study are
+also searched for comparing words ("faster"): those may stand in a ``.claim`` only,
+which the study's notebook checks. Options of programs (``--workers``) have to be code:
+in running text their hyphens become a dash. The rules for Quarto are in
+:mod:`connlab.publish.project`. :func:`advice` asks proselint, where it is installed,
+about the same prose; what it says is no problem.
 """
 
 import importlib.util

@@ -6,8 +6,7 @@ the PDF through Typst. ``quarto render`` sets the same sources with the same fil
 ``_theme/common.lua``, citation style and Typst template.
 
 The embedded renderer is the default also where Quarto is installed: its versions are
-pinned with the other packages, so that the same results give the same files everywhere;
-it needs no network, takes a third of the time, and its PDF is tagged.
+pinned, so that the same results give the same files everywhere, and its PDF is tagged.
 """
 
 import json
