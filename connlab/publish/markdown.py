@@ -66,11 +66,11 @@ def table(
     ``.narrow``: the filter removes the widths that pandoc gives it for its long lines.
     """
     bare = [[_NUMBER.sub(r"\1", cell) for cell in row] for row in rows]
+    columns = list(zip(*bare, strict=True)) or [()] * len(heads)
     if align is None:
-        columns = zip(*bare, strict=True) if rows else [()] * len(heads)
         align = "".join("r" if _numeric(column) else "l" for column in columns)
     scale = max(1, 80 // sum(widths)) if widths else 1
-    dashes = ["-" * n * scale for n in widths or _widths(heads, bare)]
+    dashes = ["-" * n * scale for n in widths or _widths(heads, columns)]
     sides = zip(dashes, align, strict=True)
     rules = [f"{line}:" if side == "r" else f":{line}" for line, side in sides]
     lines = [_row(heads), f"|{'|'.join(rules)}|", *map(_row, rows)]
@@ -84,8 +84,7 @@ def table(
     return text
 
 
-def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    columns = list(zip(*rows, strict=True)) or [()] * len(heads)
+def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
     widths = [_width(*pair) for pair in zip(heads, columns, strict=True)]
     line = max(sum(widths), _PRINTED)
     return [
