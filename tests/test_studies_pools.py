@@ -1,7 +1,5 @@
 """Sizes of pools and M/M/c, against made-up pools and laws that have to hold."""
 
-import math
-
 import notebook_rules as rules
 import numpy as np
 import pandas as pd
@@ -51,14 +49,6 @@ def bound_at(workers: int) -> pd.DataFrame:
 
 
 # ---- how large a pool should be ------------------------------------------------
-
-
-def test_cores_times_one_plus_wait_over_compute():
-    assert pools.best_pool(cores=2, wait=9.0, compute=1.0) == 20
-    assert pools.best_pool(cores=4, wait=0.0, compute=1.0) == 4
-    assert math.isinf(pools.best_pool(cores=4, wait=1.0, compute=0.0))
-    with pytest.raises(ValueError, match="cores 0"):
-        pools.best_pool(cores=0, wait=1.0, compute=1.0)
 
 
 def test_the_predicted_size_is_put_beside_the_best():

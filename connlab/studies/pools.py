@@ -13,7 +13,9 @@ All times in seconds, all rates per second.
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from connlab.intervals import interval, ratio
 from connlab.study.frames import usable
@@ -111,17 +113,9 @@ def knee(trials: pd.DataFrame) -> Knee | None:
     4. The size nearest to the prediction, and the largest of half of it at most, are
        compared with the best: log ratios, by block where there are blocks enough.
 
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`; trials of one pool with several numbers of
-        workers.
-
-    Returns
-    -------
-    Knee or None
-        None with fewer than three sizes, without a small one, or without two blocks
-        that hold a small one.
+    Of trials of one pool with several numbers of workers; None with fewer than three
+    sizes, without a small one, or without two blocks that hold a small one. (Goetz et
+    al., Java Concurrency in Practice, 2006, section 8.2, for 2.)
     """
     good = usable(trials, *_NEEDS)
     means = good.groupby("workers")[[RATE, "busy_workers"]].mean().sort_index()
@@ -149,26 +143,15 @@ def knee(trials: pd.DataFrame) -> Knee | None:
 def _predicted(rows: pd.DataFrame) -> float:
     """Return cores · (1 + wait / compute) of the small pools of one block."""
     weight = rows[RATE] * rows["window_s"]
-    cpu = (rows[_CPU] * weight).sum() / weight.sum()
-    wait = (rows["delay_mean_s"] * weight).sum() / weight.sum()
-    cores = int(rows["server_cores"].iloc[0])
-    return best_pool(cores=cores, wait=float(wait), compute=float(cpu))
+    wait, compute = (
+        float((rows[name] * weight).sum() / weight.sum())
+        for name in ("delay_mean_s", _CPU)
+    )
+    return int(rows["server_cores"].iloc[0]) * (1 + wait / compute)
 
 
 def _against(good: pd.DataFrame, size: int, best: int) -> Interval:
     return ratio(good[good["workers"] == size], good[good["workers"] == best], RATE)
-
-
-def best_pool(*, cores: int, wait: float, compute: float) -> float:
-    """Return the workers that keep `cores` busy: cores · (1 + wait / compute).
-
-    Infinite when a request computes nothing: then no core limits the pool. (Goetz et
-    al., Java Concurrency in Practice, 2006, section 8.2.)
-    """
-    if cores < 1 or wait < 0 or compute < 0:
-        given = f"cores {cores}, wait {wait}, compute {compute}"
-        raise ValueError(f"{given}: at least 1, 0 and 0")
-    return math.inf if compute == 0 else cores * (1 + wait / compute)
 
 
 def finite_source(
@@ -179,42 +162,25 @@ def finite_source(
     A user thinks for an exponential time of mean Z, then asks c workers whose service
     takes an exponential time of mean S; users who wait do not ask again. With k
     requests in the pool the next arrives at rate (N − k)/Z and one leaves at rate
-    min(k, c)/S. For large N it becomes M/M/c at the rate N / (Z + R).
+    min(k, c)/S. For large N it becomes M/M/c at the rate N / (Z + R). (Kleinrock,
+    Queueing Systems 1, 1975, chapter 3: finite customer population.)
 
-    Parameters
-    ----------
-    population : int
-        N, at least 1.
-    think, service : float
-        Z and S, seconds, above 0.
-    servers : int
-        c, at least 1.
-
-    Returns
-    -------
-    dict of str to float
-        In steady state: utilisation, the share of time that a worker is busy (1 at
-        most); response, the mean time in the queue and in service (s); throughput,
-        requests per second that get through.
-
-    References
-    ----------
-    Kleinrock, Queueing Systems 1 (1975), chapter 3 (finite customer population).
+    `population` is N, `think` Z and `service` S (s), `servers` c. Returned are, in
+    steady state: utilisation, the share of time that a worker is busy (1 at most);
+    response, the mean time in the queue and in service (s); throughput, requests per
+    second that get through.
     """
     if population < 1 or servers < 1 or think <= 0 or service <= 0:
         raise ValueError(
             f"population {population}, servers {servers}, think {think}, "
             f"service {service}: at least 1, at least 1, above 0, above 0"
         )
-    weights = [0.0]  # logarithms: they span hundreds of decades
-    for k in range(population):
-        up, down = (population - k) / think, min(k + 1, servers) / service
-        weights.append(weights[-1] + math.log(up / down))
-    top = max(weights)
-    shares = [math.exp(w - top) for w in weights]
-    probabilities = [s / sum(shares) for s in shares]
-    busy = sum(p * min(k, servers) for k, p in enumerate(probabilities))
-    inside = sum(p * k for k, p in enumerate(probabilities))
+    k = np.arange(population + 1)
+    working = np.minimum(k, servers)
+    up, down = (population - k[:-1]) / think, working[1:] / service
+    # logarithms, as weights span hundreds of decades
+    chances = softmax(np.append(0, np.cumsum(np.log(up / down))))
+    busy, inside = float(chances @ working), float(chances @ k)
     rate = busy / service
     response = inside / rate
     return {"utilisation": busy / servers, "response": response, "throughput": rate}

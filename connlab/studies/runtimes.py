@@ -16,24 +16,10 @@ def ratios_to(
 ) -> pd.DataFrame:
     """Return the ratio of each model to the one it is paired with.
 
-    All pairs are one family: their intervals hold at once, so that they can be counted
-    together whatever model each is compared with. Those at the same levels of `within`
-    scatter alike.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`.
-    metric : str
-        A column that is positive.
-    pairs : sequence of (model, against)
-    within : sequence of str
-        Columns that both share.
-
-    Returns
-    -------
-    DataFrame
-        As from `connlab.intervals.ratios`, `against` being that of each pair.
+    As `connlab.intervals.ratios` does, with an `against` for each of the `pairs` (model
+    and against). All are one family: their intervals hold at once, so that they can be
+    counted together whatever model each is compared with. Those at the same levels of
+    `within` scatter alike.
     """
     sides = [
         trials[trials["model"].isin(pair)].assign(
@@ -44,9 +30,7 @@ def ratios_to(
     stacked = pd.concat([trials.iloc[:0].assign(pair=0, side=False), *sides])
     cell = {"within": ["pair", *within], "alike": within}
     found = ratios(stacked, metric, by="side", baseline=False, **cell)
-    names = [pairs[number] for number in found["pair"]]
-    first = [*within, "model", "against"]
-    found = found.drop(columns=["pair", "side"]).assign(
-        **pd.DataFrame(names, columns=["model", "against"])
-    )
-    return found[[*first, *found.columns.difference(first, sort=False)]]
+    named = [pairs[number] for number in found["pair"]]
+    names = pd.DataFrame(named, columns=["model", "against"])
+    others = found.drop(columns=["pair", *within, "side", "against"])
+    return pd.concat([found[[*within]], names, others], axis=1)
