@@ -241,11 +241,10 @@ class Kernels:
     the end of the context a kernel that nobody took is shut down.
     """
 
-    #: whether the copy being executed is written after each cell
-    saving = True
+    forked = False
+    _spare: _Kernel | None = None
 
     def __enter__(self) -> Self:
-        self._spare: _Kernel | None = None
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -255,11 +254,11 @@ class Kernels:
     def take(self) -> _Kernel:
         """Return the kernel that was prepared, or one that has not started."""
         kernel, self._spare = self._spare, None
-        return kernel or _Kernel()
+        return kernel or _Kernel(forked=self.forked)
 
     async def prepare(self) -> None:
-        """Start the kernel of the next notebook."""
-        if self._spare is None:
+        """Start the kernel of the next notebook; a forked one starts at once."""
+        if self._spare is None and not self.forked:
             self._spare = _Kernel()
             await self._spare.start()
 
@@ -270,14 +269,7 @@ class ForkedKernels(Kernels):
     What they execute only reads trials, and takes seconds: it is written at its end.
     """
 
-    saving = False
-
-    def take(self) -> _Kernel:
-        """Return a kernel that has not started."""
-        return _Kernel(forked=True)
-
-    async def prepare(self) -> None:
-        """Do nothing: the next one starts at once."""
+    forked = True
 
 
 class _Kernel:
@@ -358,7 +350,7 @@ def _execute(
                 stderr_file=sys.stderr,
                 cwd=str(project_root()),
                 km=kernel.manager,
-                request_save_on_cell_execute=kernels is None or kernels.saving,
+                request_save_on_cell_execute=not (kernels and kernels.forked),
                 on_cell_start=prepare_next,
             )
     except PapermillExecutionError as error:

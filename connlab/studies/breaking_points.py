@@ -32,12 +32,10 @@ def predicted(capacities: Sequence[Capacity], *, workers: int) -> dict[str, Capa
 
     Models that keep a worker for a connection hold as many as there are `workers`.
     """
-    fixed = [
-        replace(c, connections=workers)
+    return {
+        c.model: replace(c, connections=workers) if c.limited_by == BY_WORKERS else c
         for c in capacities
-        if c.limited_by == BY_WORKERS
-    ]
-    return {capacity.model: capacity for capacity in (*capacities, *fixed)}
+    }
 
 
 def ramp(ladder: Sequence[int], most: int | None) -> list[int]:
