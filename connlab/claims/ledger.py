@@ -21,13 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from connlab import figures, notebook, schema
 from connlab.claims import forest
-from connlab.claims.finding import (
-    VERDICTS,
-    Finding,
-    RuleError,
-    Untestable,
-    Verdict,
-)
+from connlab.claims.finding import VERDICTS, Finding, RuleError, Untestable, Verdict
 from connlab.claims.published import published
 from connlab.claims.rules import apply
 from connlab.drive.programs import described, unknown

@@ -55,17 +55,13 @@ def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
     """
     z = float(st.norm.ppf((1 + LEVEL) / 2))
     kurtosis = _shared_kurtosis(y, x)
-    error = math.sqrt(sum(_variance_of_log(len(a), kurtosis) for a in (y, x)))
+    sizes = len(y), len(x)
+    error = math.sqrt(sum((kurtosis - (n - 3) / n) / (n - 1) for n in sizes))
     small = math.log((1 - z / len(x)) / (1 - z / len(y)))  # 0 for equal numbers
     log = math.log(y.var(ddof=1) / x.var(ddof=1))
     lo, hi = (math.exp((log + small + side * error) / 2) for side in (-z, z))
-    n = min(len(y), len(x))
-    return Interval(math.exp(log / 2), lo, hi, n, LEVEL, "Bonett over logs of trials")
-
-
-def _variance_of_log(n: int, kurtosis: float) -> float:
-    """Return the variance of the logarithm of the variance of n trials."""
-    return (kurtosis - (n - 3) / n) / (n - 1)
+    source = min(sizes), LEVEL, "Bonett over logs of trials"
+    return Interval(math.exp(log / 2), lo, hi, *source)
 
 
 def _shared_kurtosis(*samples: np.ndarray) -> float:

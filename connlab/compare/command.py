@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import time
-from collections.abc import Iterator
 
 import click
 
@@ -34,7 +33,12 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     click.echo(beginning.replace("%", " %"), err=as_json)
     with contextlib.closing(measure.sets(plan)) as sets:
         with interrupt.noted():
-            first = _first(sets)
+            try:
+                first = next(sets, None)
+            except turns.SetError as error:
+                if isinstance(error.__cause__, UsageError):
+                    raise ValueError(str(error)) from error
+                raise
             if first is None or interrupt.requested():
                 raise SystemExit(INTERRUPTED)
         from connlab.compare import comparison, screen
@@ -53,12 +57,3 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
         raise SystemExit(INTERRUPTED)
     if result.stopped in ("alone", "failed"):
         raise SystemExit(1)
-
-
-def _first(sets: Iterator[measure.Set]) -> measure.Set | None:
-    try:
-        return next(sets, None)
-    except turns.SetError as error:
-        if isinstance(error.__cause__, UsageError):
-            raise ValueError(str(error)) from error
-        raise

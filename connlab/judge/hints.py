@@ -29,10 +29,7 @@ _WOULD_BLOCK = re.compile("BlockingIOError|EAGAIN|Resource temporarily unavailab
 _MUCH = ("a mebibyte", "reads late")
 
 #: conversations that fail of the same fault where one of these failed
-_SAME = {
-    "one connection": {"lengths", "every byte"},
-    "own answers": {"reads late"},
-}
+_SAME = {"one connection": {"lengths", "every byte"}, "own answers": {"reads late"}}
 
 
 def first(verdict: Verdict, judgement: Judgement) -> list[str]:

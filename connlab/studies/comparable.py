@@ -35,7 +35,9 @@ def serves_all(trials: pd.DataFrame) -> pd.Series:
     model that the run's registry does not have counts as one that serves all.
     """
     kinds, clients = _holds(trials), trials["connections"].astype(float)
-    served = _workers(trials).where(kinds.eq("workers"), math.inf)
+    asked_or_ran = trials.reindex(columns=["workers", "workers_started"]).astype(float)
+    workers = asked_or_ran.bfill(axis=1)["workers"].fillna(WORKERS)
+    served = workers.where(kinds.eq("workers"), math.inf)
     return served.mask(kinds.eq("one"), 1.0) >= clients
 
 
@@ -43,15 +45,6 @@ def _holds(trials: pd.DataFrame) -> pd.Series:
     """Return what bounds the clients that each trial's model serves, if it is known."""
     holds = {m["name"]: m.get("holds") for m in trials.attrs.get("registry") or ()}
     return trials["model"].map(holds)
-
-
-def _workers(trials: pd.DataFrame) -> pd.Series:
-    """Return the workers that were asked for, else those that ran, else the default."""
-    workers = pd.Series(math.nan, index=trials.index)
-    for name in ("workers", "workers_started"):
-        if name in trials:
-            workers = workers.fillna(trials[name].astype(float))
-    return workers.fillna(float(WORKERS))
 
 
 def measured_alone(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:

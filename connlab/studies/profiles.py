@@ -52,20 +52,15 @@ def shares(profiles: list[dict]) -> pd.DataFrame:
     One row per profile and part, and for `SENDING`: model, connections, active, part,
     cpu_share; ok, label and reason as of trials.
     """
-    rows = [
-        (*_cell(profile), part, percent)
-        for profile in profiles
-        for part, percent in _percents(profile["tree"]).items()
-    ]
+    rows = []
+    for profile in profiles:
+        tree, samples = profile["tree"], dict.fromkeys(PARTS, 0)
+        for part, count in _self_samples(tree, "other"):
+            samples[part] += count
+        samples[SENDING] = samples["send"] + samples["delivery"]
+        percents = ((part, 100 * n / tree["value"]) for part, n in samples.items())
+        rows += [(*_cell(profile), *of_part) for of_part in percents]
     return as_trials(pd.DataFrame(rows, columns=[*CELL, "part", "cpu_share"]))
-
-
-def _percents(tree: Mapping[str, Any]) -> dict[str, float]:
-    samples = dict.fromkeys(PARTS, 0)
-    for part, count in _self_samples(tree, "other"):
-        samples[part] += count
-    samples[SENDING] = samples["send"] + samples["delivery"]
-    return {part: 100 * n / tree["value"] for part, n in samples.items()}
 
 
 def _self_samples(node: Mapping[str, Any], part: str) -> Iterator[tuple[str, int]]:

@@ -420,26 +420,20 @@ def _row(trial: dict) -> dict:
 def _reason(trial: dict) -> str | None:
     """Return why a trial is left out, in a few words that fit on a figure.
 
-    A limit that was met explains lost connections; else the gate that is likeliest to
-    be the cause of the others.
+    A limit that was met, by the label or the server's count, explains lost connections;
+    else the gate that is likeliest to be the cause of the others.
     """
     failure, failed = trial.get("failure"), schema.excluding(trial)
     if not failure and not failed:
         return None
-    limit = _limit(trial)
+    kind, _, limit = (trial.get("label") or "").partition(":")
+    if kind != "limit-bound":
+        limit = schema.refused_reason(trial)
     if limit and (failure or "census" in failed):
-        return limit
+        return LIMITS.get(limit, limit)
     if failure:
         return FAILURES.get(failure["kind"], failure["reason"])
     cause = next(gate for gate in GATES if gate in failed)
     if cause == "verified" and not schema.pick(trial, "client.errors.mismatch"):
         return "errors answered"
     return GATES[cause]
-
-
-def _limit(trial: dict) -> str | None:
-    """Return the limit that a trial met, from its label or the server's count."""
-    kind, _, name = (trial.get("label") or "").partition(":")
-    if kind != "limit-bound":
-        name = schema.refused_reason(trial)
-    return LIMITS.get(name, name) if name else None

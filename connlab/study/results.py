@@ -211,20 +211,15 @@ def stopping_of(entry: Mapping[str, Any]) -> str:
     sweeps = [*(entry.get("earlier") or {}).values(), entry.get("stopping")]
     sweeps = [sweep for sweep in sweeps if sweep]
     reasons = dict.fromkeys(s.get("reason") or "no reason was recorded" for s in sweeps)
+    text = "; then: ".join(reasons)
     widths = [width for sweep in sweeps for width in sweep.get("widths") or ()]
-    return "; then: ".join(reasons) + _widest(widths)
-
-
-def _widest(widths: Sequence[Mapping[str, Any]]) -> str:
-    """Return a clause on the interval that is widest against its target, if any."""
-    bounded = [w for w in widths if w.get("half_width") is not None]
-    if not bounded:
-        return ""
-    worst = max(bounded, key=lambda w: w["half_width"] / w["target"])
-    return (
-        f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
-        f" (target ±{100 * worst['target']:.3g}%)"
-    )
+    if bounded := [w for w in widths if w.get("half_width") is not None]:
+        worst = max(bounded, key=lambda w: w["half_width"] / w["target"])
+        text += (
+            f"; widest against its target: {worst['metric']} ±{worst['half_width']:.1%}"
+            f" (target ±{100 * worst['target']:.3g}%)"
+        )
+    return text
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> Path:
