@@ -41,16 +41,14 @@ class UslFit:
 
     def predict(self, n: Sequence[float]) -> np.ndarray:
         """Throughput at `n`, shape of `n`."""
-        return usl_throughput(
-            n, alpha=self.alpha.value, beta=self.beta.value, gamma=self.gamma.value
-        )
+        found = self.alpha.value, self.beta.value, self.gamma.value
+        return usl_throughput(np.asarray(n, dtype=float), *found)
 
 
 def usl_throughput(
-    n: Sequence[float], *, alpha: float, beta: float, gamma: float
+    n: np.ndarray, alpha: float, beta: float, gamma: float
 ) -> np.ndarray:
     """Throughput that the law gives at `n`."""
-    n = np.asarray(n, dtype=float)
     return gamma * n / (1 + alpha * (n - 1) + beta * n * (n - 1))
 
 
@@ -86,35 +84,15 @@ def usl_fit(
 ) -> UslFit:
     """Fit the law to trials, with bootstrap intervals.
 
-    1. Least squares with α, β ≥ 0 and γ > 0.
+    1. Least squares with α, β ≥ 0 and γ > 0; of `relative` residuals, weighed by
+       1 / throughput, for noise that grows with it.
     2. The same on resampled blocks (`resample_blocks`), whose percentiles are the
-       intervals.
+       intervals; fewer than four blocks bound nothing.
 
-    Parameters
-    ----------
-    n, throughput : sequence of float, shape (trials,)
-        Cores, workers or clients of a trial, and its requests per second.
-    blocks : sequence of int, shape (trials,)
-        Block of each trial; fewer than four bound nothing.
-    relative : bool
-        Weigh residuals by 1 / throughput, for noise that grows with it.
-    resamples, seed
-        Bootstrap samples, seed.
-
-    Returns
-    -------
-    UslFit
-        `peak` is None when β's interval holds 0 or the peak lies outside of the N
-        measured.
-
-    Raises
-    ------
-    ValueError
-        With fewer than six different N.
-
-    References
-    ----------
-    Gunther, Guerrilla Capacity Planning (2007).
+    `n` are cores, workers or clients of each trial, `throughput` its requests per
+    second, `blocks` its block. There is no peak when β's interval holds 0 or it lies
+    outside of the N measured. Raises ValueError with fewer than six different N.
+    (Gunther, Guerrilla Capacity Planning, 2007.)
     """
     n, x = sample(n), sample(throughput)
     levels = len(np.unique(n))
@@ -142,8 +120,7 @@ def _fit(n, x, relative) -> np.ndarray:
     weight = 1 / x if relative else np.full(len(x), 1 / float(np.mean(x)))
 
     def residuals(p):
-        model = usl_throughput(n, alpha=p[0], beta=p[1], gamma=p[2] * scale)
-        return (model - x) * weight
+        return (usl_throughput(n, p[0], p[1], p[2] * scale) - x) * weight
 
     starts = [(0.01, 1e-4, 1.0), (0.3, 1e-3, 1.0), (0.0, 0.0, 1.0)]
     bounds = ([0, 0, 1e-9], [np.inf, np.inf, np.inf])
@@ -224,7 +201,7 @@ def _describe(n, x, best, boot, tail, note) -> UslFit:
         for bounds in zip(best, lo, hi, strict=True)
     )
     peak = _peak(n, best, boot, b, tail)
-    fitted = usl_throughput(n, alpha=best[0], beta=best[1], gamma=best[2])
+    fitted = usl_throughput(n, *best)
     table = pd.DataFrame(
         {"n": n, "throughput": x, "fitted": fitted, "residual": x / fitted - 1}
     ).sort_values("n", ignore_index=True)

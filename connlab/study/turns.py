@@ -87,28 +87,20 @@ class Side:
     def __init__(self, trials: pd.DataFrame, metric: str) -> None:
         self.trials, self.metric = trials, metric
 
-    def __repr__(self) -> str:
-        return f"<{self.metric} of {len(self.trials)} trials>"
-
     @cached_property
     def took_turns(self) -> bool:
         """Whether all of its trials are `in_turns`."""
         return took_turns(self.trials)
 
     @cached_property
-    def turns(self) -> list["_Turns"]:
-        """What each trial in turns says."""
+    def by_set(self) -> dict[str, list["_Turns"]]:
+        """What trials in turns say, by set; a baseline may be there more than once."""
         # by columns, as a frame takes milliseconds to give its rows
         trials = self.trials
+        sets: dict[str, list[_Turns]] = {}
         columns = [trials[c] for c in ("block", "repeat", "set")]
         columns += [carried(trials), trials["rounds"], trials[self.metric]]
-        return list(map(_Turns, *columns))
-
-    @cached_property
-    def by_set(self) -> dict[str, list["_Turns"]]:
-        """`turns` by their set; a baseline may be there more than once."""
-        sets: dict[str, list[_Turns]] = {}
-        for row in self.turns:
+        for row in map(_Turns, *columns):
             sets.setdefault(row.set, []).append(row)
         return sets
 
@@ -135,11 +127,11 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     """
     if not (arm.took_turns and base.took_turns):
         return None
-    unmatched = base.by_set.keys() - arm.by_set.keys()
     same_block = {
         (row.block, row.repeat): row
-        for row in base.turns
-        if row.set in unmatched and not row.carried
+        for name, rows in base.by_set.items()
+        for row in rows
+        if name not in arm.by_set and not row.carried
     }
     logs = []
     for name, rows in arm.by_set.items():
