@@ -72,17 +72,14 @@ def parts(
         "one core, many": one_core(plan(pair, MANY)),
         "open loop": plan(pair, rate=LAG_RATE),
     }
-    if lessons and (held_against := _lessons([BASE, *names])):
+    built = servers.lessons(programs.built()) if lessons else ()
+    taking = {n: f"{servers.LESSON}{n}" for n in [BASE, *names]}
+    if held_against := {n: lesson for n, lesson in taking.items() if lesson in built}:
         taught = plan([name for pair in held_against.items() for name in pair[::-1]])
         held = (replace(s, against=held_against.get(s.name)) for s in taught.servers)
         plans["lessons"] = replace(taught, servers=tuple(held))
     floor = ("models", "many")
     return {name: Part(Comparison(p), name in floor) for name, p in plans.items()}
-
-
-def _lessons(names: Sequence[str]) -> dict[str, str]:
-    built = servers.lessons(programs.built())
-    return {n: lesson for n in names if (lesson := f"{servers.LESSON}{n}") in built}
 
 
 def run(

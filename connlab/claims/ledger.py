@@ -225,7 +225,8 @@ def _judge(
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
     """Return the trials of a study, or the answers of the 24 cases; None without any.
 
-    Study 00 has rounds of the floor beside its trials: rows with the arm ``floor``.
+    Study 00 has rounds of the floor beside its trials: rows with the arm ``floor`` and
+    a column per cost.
     """
     if name == CASES:
         path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
@@ -238,7 +239,9 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
         return None
     if name != calibration.STUDY:
         return trials
-    rounds = calibration.floor_rows(calibration.load_floors(run, root=root))
+    costs = calibration.load_floors(run, root=root)
+    rounds = costs.pivot(index="repeat", columns="metric", values="value").reset_index()
+    rounds = rounds.assign(arm="floor", block=rounds["repeat"], ok=True, failure=None)
     return pd.concat([trials, rounds], ignore_index=True)
 
 

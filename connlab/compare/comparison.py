@@ -328,22 +328,16 @@ def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.Data
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for column, (section, key) in _REPORTED.items():
-        table[column] = [_reported_s(r.get(section) or {}, key) for r in reports]
+        # 0 where nothing was timed; null, so unknown, where more requests were never
+        # answered than the quantile leaves out
+        times_ns = [(report.get(section) or {}).get(key, 0) for report in reports]
+        table[column] = [math.inf if ns is None else ns / 1e9 for ns in times_ns]
     for side in ("server", "client"):
         table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
     table = table.where(table > 0)
     waiting = [(r.get("self") or {}).get("waiting_share") for r in reports]
     table["waiting"] = np.array(waiting, dtype=float)  # 0 is a share as any other
     return table.reset_index()
-
-
-def _reported_s(stats: dict, key: str) -> float:
-    """Return seconds; 0 where nothing was timed, infinity for an unknown quantile.
-
-    That is null: more requests were never answered than it leaves out.
-    """
-    ns = stats.get(key, 0)
-    return math.inf if ns is None else ns / 1e9
 
 
 def _clients_afar(reports: list[dict]) -> dict[str, list[float]]:

@@ -77,7 +77,8 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
     failed: dict[str, str] = {}
     remaining = [name for name in judged if name not in models]
     while True:
-        least_s = _least_s(len(models) + len(remaining), wait_s)
+        slices = (len(models) + len(remaining) + 1) * 45
+        least_s = 5 * (turns.OVERHEAD_S + wait_s + slices * turns.SLICE_S)
         try:
             contest_plan = plan.make_plan(
                 [*models, *remaining],
@@ -100,10 +101,6 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
                 return Contest(connections, 0, failed=failed)
         else:
             return _contest(connections, comparison.document(result), result, failed)
-
-
-def _least_s(servers: int, wait_s: float) -> float:
-    return 5 * (turns.OVERHEAD_S + wait_s + (servers + 1) * 45 * turns.SLICE_S)
 
 
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:

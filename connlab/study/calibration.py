@@ -90,16 +90,6 @@ def load_floors(
     )
 
 
-def floor_rows(measured: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per round, a column per cost, as rows of trials.
-
-    `arm` is ``floor``, by which a rule of the claims ledger selects them.
-    """
-    wide = measured.pivot(index="repeat", columns="metric", values="value")
-    wide = wide.reset_index()
-    return wide.assign(arm="floor", block=wide["repeat"], ok=True, failure=None)
-
-
 def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per trial and slice of its server; none for trials without turns.
 

@@ -121,7 +121,11 @@ def number_text(interval: Interval, unit: str = "") -> str:
         return f"{text} ({'one trial, ' if interval.n == 1 else ''}no interval)"
     if lo == value == hi:
         return text
-    return _remembered(f"{text} [{lo}, {hi}]", interval)
+    text += f" [{lo}, {hi}]"
+    method = interval.method + (f"; {interval.note}" if interval.note else "")
+    source = (int(interval.n), float(interval.level), method)  # numpy's are no JSON
+    _printed.setdefault(text, set()).add(source)
+    return text
 
 
 def _places(interval: Interval) -> int:
@@ -148,13 +152,6 @@ def _beside_1(value: float, places: int, finest: int) -> str:
         if round(value, places) == 1:
             value = 1 + math.copysign(10**-places, value - 1)
     return rounded(value, places)
-
-
-def _remembered(text: str, interval: Interval) -> str:
-    method = interval.method + (f"; {interval.note}" if interval.note else "")
-    source = (int(interval.n), float(interval.level), method)  # numpy's are no JSON
-    _printed.setdefault(text, set()).add(source)
-    return text
 
 
 def printed_in(texts: Iterable[str]) -> list[dict[str, Any]]:
