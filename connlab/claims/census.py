@@ -1,14 +1,13 @@
 """Which cells kept their connections, and which rows say yes."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
 from connlab.claims.finding import Finding, Untestable, cell_text, measured
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
-from connlab.study.frames import kept_all, select
+from connlab.study.frames import Cell, kept_all, select
 
 _LEVELS = {
     "right": "as claimed at",
@@ -22,7 +21,7 @@ _LEVELS = {
 def survives(
     trials: pd.DataFrame,
     *,
-    arm: Mapping[str, Any],
+    arm: Cell,
     passes: Sequence[int] = (),
     fails: Sequence[int] = (),
 ) -> Finding:
@@ -64,9 +63,7 @@ def _outcome(cell: pd.DataFrame, passing: bool) -> str:
     return "right" if kept.all() == passing else "wrong"
 
 
-def outlasts(
-    trials: pd.DataFrame, *, arm: Mapping[str, Any], baseline: Mapping[str, Any]
-) -> Finding:
+def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     """Judge whether one cell holds at more connections than another.
 
     By the highest measured level up to which every trial kept all its connections. The
@@ -98,9 +95,7 @@ def _whole_up_to(cell: pd.DataFrame) -> dict[int, tuple[int, bool]]:
     return found
 
 
-def serves_more(
-    trials: pd.DataFrame, *, arm: Mapping[str, Any], baseline: Mapping[str, Any]
-) -> Finding:
+def serves_more(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     """Judge whether a larger share of clients is connected in one cell than another.
 
     All trials with a report count, flagged by gates or not: lost connections are what
@@ -129,7 +124,7 @@ def _range(shares: pd.Series) -> str:
     return f"{low} to {high}"
 
 
-def all_true(trials: pd.DataFrame, *, column: str, arm: Mapping[str, Any]) -> Finding:
+def all_true(trials: pd.DataFrame, *, column: str, arm: Cell) -> Finding:
     """Judge whether a column of truth values is true in every row.
 
     A row without a value keeps the claim from holding whole.

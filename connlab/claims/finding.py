@@ -7,14 +7,14 @@ show anything. A rule answers with one of `VERDICTS`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import pandas as pd
 
 from connlab.study.formatting import in_best_unit, number_text, plain
-from connlab.study.frames import failed_only, select
+from connlab.study.frames import Cell, failed_only, select
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
 
@@ -93,7 +93,7 @@ def remaining(effect: Interval, metric: str, *limited: bool) -> Interval:
     return replace(effect, lo=lo, hi=math.inf if True in upward else effect.hi)
 
 
-def cell_text(cell: Mapping[str, Any]) -> str:
+def cell_text(cell: Cell) -> str:
     """Name a cell by its levels, as tables do: ``epoll, connections 300``.
 
     A level has the name of its column before it where it has a digit.
@@ -113,7 +113,7 @@ _UNSAID |= {"delay", "delay_kind", "size", "byte_rate", "connect_rate", "server_
 """Factors that the conditions of a claim name and its effect does not."""
 
 
-def effect_of(arm: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
+def effect_of(arm: Cell, baseline: Cell) -> str:
     """Name a cell and what it is compared with: the model, then the other levels.
 
     >>> effect_of({"model": "poll", "connections": 50}, {"model": "epoll"})
@@ -144,7 +144,7 @@ def _noun(column: str, level: Any, *, short: bool = False) -> str:
     return f"{text} {noun.removesuffix('s') if level == 1 else noun}"
 
 
-def measured(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
+def measured(trials: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     """Return the trials of one cell; Untestable where there are none.
 
     Its message names the levels that were never measured, or all of them where each
@@ -158,10 +158,7 @@ def measured(trials: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def usable(
-    trials: pd.DataFrame,
-    cell: Mapping[str, Any],
-    metric: str,
-    overlook: Sequence[str] = (),
+    trials: pd.DataFrame, cell: Cell, metric: str, overlook: Sequence[str] = ()
 ) -> pd.DataFrame:
     """Return the trials of a cell that count and have a value of a metric.
 

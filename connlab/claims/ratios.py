@@ -1,7 +1,7 @@
 """Two cells, by their ratio."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from connlab.claims.finding import (
 )
 from connlab.intervals import client_bound, ratio
 from connlab.study import turns
+from connlab.study.frames import Cell
 from connlab.study.interval import Interval
 
 LIMITED = "the client was the bottleneck of "
@@ -70,8 +71,8 @@ def compare(
     trials: pd.DataFrame,
     *,
     metric: str,
-    arm: Mapping[str, Any],
-    baseline: Mapping[str, Any],
+    arm: Cell,
+    baseline: Cell,
     overlook: Sequence[str] = (),
     printed: pd.DataFrame | None = None,
     **claimed: Any,
@@ -84,10 +85,9 @@ def compare(
        better: one bound of the interval remains, and the other is open.
     3. `judge_ratio` gives the verdict.
 
-    `arm` and `baseline` are the levels of columns that define the two cells; a list
-    allows several. Gates to `overlook` leave no trial out: what they flag is what the
-    claim is about. `printed` are the ratios of the studies' sections (``ratios.csv``),
-    `claimed` the arguments of `Expected`.
+    Gates to `overlook` leave no trial out: what they flag is what the claim is about.
+    `printed` are the ratios of the studies' sections (``ratios.csv``), `claimed` the
+    arguments of `Expected`.
     """
     expected = Expected(**claimed)
     y, x = (usable(trials, cell, metric, overlook) for cell in (arm, baseline))
@@ -109,7 +109,7 @@ def printed_ratio(
     trials: pd.DataFrame,
     *,
     metric: str,
-    arm: Mapping[str, Any],
+    arm: Cell,
     against: str,
     printed: pd.DataFrame | None = None,
     **claimed: Any,

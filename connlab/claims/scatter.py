@@ -1,9 +1,7 @@
 """How much cells scatter, and which factor moves a metric more."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +11,7 @@ from connlab.claims.finding import Finding, Untestable, usable
 from connlab.claims.ratios import LIMITED, Expected, judge_ratio
 from connlab.intervals import TRIALS_MIN, client_bound
 from connlab.study.formatting import counted
+from connlab.study.frames import Cell
 from connlab.study.interval import LEVEL, Interval
 from connlab.study.scaling import resample_blocks
 
@@ -20,11 +19,7 @@ _RESAMPLES = 2000
 
 
 def steadier(
-    trials: pd.DataFrame,
-    *,
-    metric: str,
-    arm: Mapping[str, Any],
-    baseline: Mapping[str, Any],
+    trials: pd.DataFrame, *, metric: str, arm: Cell, baseline: Cell
 ) -> Finding:
     """Judge whether trials of one cell scatter less, relative to their mean.
 
@@ -79,7 +74,7 @@ def outweighs(
     metric: str,
     factor: str,
     other: str,
-    arm: Mapping[str, Any] | None = None,
+    arm: Cell | None = None,
     cores: int = 1,
 ) -> Finding:
     """Judge whether one factor moves a metric more than another.

@@ -1,8 +1,6 @@
 """One cell: the value that it has, what it counts, and the pool that serves it best."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -19,6 +17,7 @@ from connlab.claims.ratios import LIMITED
 from connlab.intervals import client_bound, interval
 from connlab.studies import pools
 from connlab.study.formatting import number_text, plain, span
+from connlab.study.frames import Cell
 from connlab.study.metrics import metric as metric_of
 
 
@@ -26,7 +25,7 @@ def value(
     trials: pd.DataFrame,
     *,
     metric: str,
-    arm: Mapping[str, Any],
+    arm: Cell,
     at_least: float = -math.inf,
     at_most: float = math.inf,
     times: float = 1.0,
@@ -57,7 +56,7 @@ def counts(
     trials: pd.DataFrame,
     *,
     metric: str,
-    arm: Mapping[str, Any],
+    arm: Cell,
     at_least: float = -math.inf,
     at_most: float = math.inf,
 ) -> Finding:
@@ -73,7 +72,7 @@ def counts(
     return Finding("does not hold", why)
 
 
-def best_pool(trials: pd.DataFrame, *, arm: Mapping[str, Any]) -> Finding:
+def best_pool(trials: pd.DataFrame, *, arm: Cell) -> Finding:
     """Judge whether cores · (1 + wait / compute) workers serve as much as any pool.
 
     The prediction is made from small pools, whose workers are nearly all busy. It

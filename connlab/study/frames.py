@@ -61,6 +61,10 @@ FAILURES = {
 """How a failed trial is printed in short, by the failure's kind."""
 
 
+Cell = Mapping[str, Any]
+"""Levels by column; a list allows several, and None stands for a missing one."""
+
+
 class RunError(Exception):
     """A run that cannot be read as asked; the message says what there is."""
 
@@ -75,7 +79,7 @@ def load(
     *,
     root: str | Path = "runs",
     accept: Sequence[str] = (),
-    only: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    only: Cell | Sequence[Cell] | None = None,
     measure: bool = True,
     warn: bool = True,
 ) -> pd.DataFrame:
@@ -90,11 +94,10 @@ def load(
     accept : sequence of str
         Gates whose failure leaves no trial out ("quiet" on a machine that never is);
         the notes say how many trials that lets in.
-    only : mapping of str to level, or several of them, optional
+    only : Cell, or several of them, optional
         Take only trials with these settings, or with those of any: what a study neither
         varies nor compares has to be alike, and a run may hold trials that were asked
-        for with other parameters. Levels are those of `select`; the notes say how many
-        trials were left out.
+        for with other parameters. The notes say how many trials were left out.
     measure : bool
         False: take the trials that the study's notebook took, by `recorded_settings`
         in place of `only`: others may have had other defaults then.
@@ -207,11 +210,8 @@ def as_trials(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(ok=True, label=None, reason=None)
 
 
-def select(frame: pd.DataFrame, cell: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the trials of one cell; empty where the study has no such factor.
-
-    A list allows several levels; None, in a list as well, stands for a missing one.
-    """
+def select(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
+    """Return the trials of one cell; empty where the study has no such factor."""
     chosen = pd.Series(True, index=frame.index)
     for column, level in cell.items():
         if column not in frame:
@@ -359,9 +359,7 @@ def _note_half_run(folder: Path, trials: int, notes: list[str]) -> None:
         notes.append(f"the sweep {state}: {why}")
 
 
-def _only(
-    frame: pd.DataFrame, kinds: Sequence[Mapping], notes: list[str]
-) -> pd.DataFrame:
+def _only(frame: pd.DataFrame, kinds: Sequence[Cell], notes: list[str]) -> pd.DataFrame:
     """Return the trials that are as one of the kinds asked for, and note the others."""
     found = [index for kind in kinds for index in select(frame, _as_text(kind)).index]
     kept = frame.index.isin(found)
@@ -381,7 +379,7 @@ def _only(
     return taken.reset_index(drop=True)
 
 
-def _as_text(kind: Mapping[str, Any]) -> dict[str, Any]:
+def _as_text(kind: Cell) -> dict[str, Any]:
     """Return settings with the levels of text columns as text, as `load` has them."""
     texts = {column.name for column in schema.FACTORS if column.dtype == "string"}
     lists = {k: v if isinstance(v, list) else [v] for k, v in kind.items()}
