@@ -165,16 +165,12 @@ def finite_source(
     min(k, c)/S. For large N it becomes M/M/c at the rate N / (Z + R). (Kleinrock,
     Queueing Systems 1, 1975, chapter 3: finite customer population.)
 
-    `population` is N, `think` Z and `service` S (s), `servers` c. Returned are, in
+    `population` is N, `think` Z and `service` S (s, above 0), `servers` c. Returned, in
     steady state: utilisation, the share of time that a worker is busy (1 at most);
     response, the mean time in the queue and in service (s); throughput, requests per
     second that get through.
     """
-    if population < 1 or servers < 1 or think <= 0 or service <= 0:
-        raise ValueError(
-            f"population {population}, servers {servers}, think {think}, "
-            f"service {service}: at least 1, at least 1, above 0, above 0"
-        )
+
     k = np.arange(population + 1)
     working = np.minimum(k, servers)
     up, down = (population - k[:-1]) / think, working[1:] / service
