@@ -130,11 +130,10 @@ def _listens(address: Address) -> bool:
         time.sleep(pause_s)
         try:
             socket.create_connection(address, PATIENCE_S).close()
+            return True
         except OSError as error:
             if error.errno in OURS:
                 return True
-            continue
-        return True
     return False
 
 
