@@ -78,11 +78,11 @@ def test_a_design_of_the_closer_study_is_told_by_it(tmp_path):
         "uring": 0.8,
         "poll": 2,
     }
-    told = "Busy clients of `uring`: from @sec-uring."
+    told = "The numbers of `uring` with busy clients are from @sec-uring."
     assert told in " ".join(guide.table([(entry, designs)], {}).split())
     alone = guide.ratios(numbers, ENTRY)
     assert alone["uring"]["value"] == 2
-    assert "Busy clients" not in guide.table([(ENTRY, alone)], {})
+    assert "busy clients" not in guide.table([(ENTRY, alone)], {})
 
 
 def table(*designs, families=None):
@@ -263,11 +263,11 @@ COUNT = [(1059, None), (1059, None)]
     [
         (
             [FAR],
-            "runs of @tbl-findings; the intervals of its sizes do not overlap.",
+            "runs of @tbl-findings; its intervals do not overlap.",
         ),
-        ([FAR, FAR, COUNT], "; the intervals of its sizes do not overlap."),
-        ([FAR, NEAR], "; the intervals of 1 of 2 sizes do not overlap."),
-        ([NEAR], ", and the intervals of its sizes overlap."),
+        ([FAR, FAR, COUNT], "; its intervals do not overlap."),
+        ([FAR, NEAR], "; the intervals of 1 of 2 ratios do not overlap."),
+        ([NEAR], ", and its intervals overlap."),
         ([FAR, OTHER], ""),
         ([FAR, UNSURE], ""),
         ([COUNT], ""),
