@@ -553,7 +553,7 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             "13-runtimes",
             runtimes(YES, YES, YES, large=["1", "2"]),
             {
-                " times (a) the CPU time of the nearest model in C. This leaves": True,
+                " times (a) the CPU time of the nearest model in C. This range": True,
                 "leaves out those that work between their turns: b (40\u202f% ": True,
                 " and c (40\u202f% ": True,
                 "of 3 runtimes": True,
