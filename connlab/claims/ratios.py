@@ -185,7 +185,7 @@ def judge_ratio(ratio: Interval, expected: Expected) -> tuple[Verdict, str]:
         return "does not hold", _ALIKE
     if other_size:
         return "does not hold", "no difference is shown, and none of that size"
-    return "not testable here", "the interval holds 1: no direction can be told"
+    return "not testable here", "the interval holds 1: no direction is shown"
 
 
 def _alike(ratio: Interval, band: tuple[float, float]) -> tuple[Verdict, str]:
@@ -208,7 +208,7 @@ def _of_size(
         return "holds", "same direction"
     if within(ratio, *expected.size):
         return "holds", "same direction and size"
-    why = f"same direction, {'another size' if other_size else 'of that size perhaps'}"
+    why = f"same direction, {'another size' if other_size else 'perhaps of that size'}"
     if not expected.size_matters:
         return "holds in part", why
     return "does not hold" if other_size else "not testable here", why

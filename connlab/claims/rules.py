@@ -19,6 +19,7 @@ from connlab.claims.ratios import compare, printed_ratio
 from connlab.claims.scatter import outweighs, steadier
 from connlab.claims.values import best_pool, counts, value
 from connlab.drive.programs import unknown
+from connlab.study.formatting import counted
 from connlab.study.turns import carried
 
 
@@ -64,7 +65,8 @@ _OTHERS: dict[Verdict, str] = {
 def _counted(findings: Sequence[Finding]) -> str:
     """Count parts by verdict, with the first reason of those that do not hold."""
     holding = sum(part.verdict == "holds" for part in findings)
-    clauses = [f"{holding} of {len(findings)} parts hold"]
+    hold = "holds" if holding == 1 else "hold"
+    clauses = [f"{holding} of {counted(len(findings), 'part')} {hold}"]
     for verdict, words in _OTHERS.items():
         reasons = [part.why for part in findings if part.verdict == verdict]
         if reasons:

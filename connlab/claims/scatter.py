@@ -97,7 +97,7 @@ def outweighs(
     good = usable(trials, arm or {}, metric).dropna(subset=[factor, other])
     if cores > 1 and (most := good["server_cores"].max()) < cores:
         had = counted(int(most), "core")
-        raise Untestable(f"the server had {had}, on which {factor} tune little")
+        raise Untestable(f"the server had {had}, where {factor} change little")
     if good[factor].nunique() < 2 or good[other].nunique() < 2:
         raise Untestable(f"one level only of {factor} or {other}")
     cells = [cell for _, cell in good.groupby([factor, other])]
