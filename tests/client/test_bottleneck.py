@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import SERVER, client, reserved_port, started
+from tests.client.harness import SERVER, client, started
 from tests.conformance.harness import unsanitized
 
 
@@ -68,10 +68,3 @@ def test_only_what_found_nothing_to_do_is_spin(
     usage = result["self"]
     assert result["requests"]["sent"] == result["requests"]["unanswered"]
     assert least < usage["cpu_share"] - usage["spin_share"] < most
-
-
-def test_without_a_window_nothing_is_known_of_it(engine):
-    with reserved_port() as port:
-        result = client(port, "--connections", 2, *engine)
-    assert result["window"]["seconds"] == 0
-    assert result["self"]["waiting_share"] is None

@@ -15,24 +15,19 @@ from conftest import is_running
 from tests.client.harness import CLIENT, FakeServer, echo, serving, wait_for
 
 
-@pytest.fixture
-def running():
+@contextlib.contextmanager
+def running(*flags: object) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
     """Start the client on an echo server of ours; yield both."""
-
-    @contextlib.contextmanager
-    def run(*flags: object) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
-        with serving(echo) as server:
-            command = [CLIENT, f"127.0.0.1:{server.port}", *map(str, flags)]
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            with subprocess.Popen(command, **pipes) as process:
-                yield process, server
-
-    return run
+    with serving(echo) as server:
+        command = [CLIENT, f"127.0.0.1:{server.port}", *map(str, flags)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen(command, **pipes) as process:
+            yield process, server
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_signal_ends_it_with_a_result(running, number, processes):
+def test_a_signal_ends_it_with_a_result(number, processes):
     flags = ["--connections", 4, "--duration", 30, "--processes", processes]
     with running(*flags) as (process, server):
         wait_for(lambda: server.bytes_in > 10000)
@@ -46,7 +41,7 @@ def test_a_signal_ends_it_with_a_result(running, number, processes):
     assert result["window"]["seconds"] < 20
 
 
-def test_loss_of_one_process_is_said(running):
+def test_loss_of_one_process_is_said():
     """The others stop, and what they saw is printed, but it is no success."""
     flags = ["--connections", 4, "--duration", 30, "--processes", 2]
     with running(*flags) as (process, server):
@@ -79,7 +74,7 @@ def test_dies_with_its_parent():
         wait_for(lambda pid=pid: not is_running(pid))
 
 
-def test_interrupted_while_connecting(running):
+def test_interrupted_while_connecting():
     flags = ["--connections", 1000, "--connect-rate", 20]
     with running(*flags) as (process, server):
         wait_for(lambda: len(server.peers) > 3)

@@ -66,8 +66,7 @@ def take_turns(tmp_path):
             watched = watching(processes) if watch else ()
             ports = ports or targets
             words = in_turns(ports, *flags, *watched, "--slices", path)
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            with subprocess.Popen(words, **pipes) as client:
+            with begun(words) as client:
                 if during:
                     during(client, processes, path)
                 result = json.loads(client.communicate(timeout=60)[0])
@@ -267,17 +266,15 @@ def test_equal_servers_get_equal_figures(take_turns):
 
 
 @pytest.mark.parametrize("model", ["epoll", "thread", "prefork", "uring"])
-def test_cpu_time_agrees_with_another_way_to_read_it(model, tmp_path):
-    path = tmp_path / "slices.csv"
+def test_cpu_time_agrees_with_another_way_to_read_it(take_turns, model):
     with servers(2, model) as (processes, ports):
         families = [psutil.Process(process.pid) for process in processes]
         before = list(map(cpu_s, families))
         members = 1 + len(families[0].children())
         flags = ["--connections", 4, "--duration", 1, "--warmup", 0]
-        turns(ports, *flags, *watching(processes), "--slices", path)
+        _, slices = take_turns(ports, *flags, *watching(processes))
         after = list(map(cpu_s, families))
     near = {"rel": 0.05, "abs": 0.02 * members + 0.02}
-    slices = pd.read_csv(path)
     for number in range(2):
         used_s = after[number] - before[number]
         assert clocks_s(of_target(slices, number)) == pytest.approx(used_s, **near)
@@ -359,15 +356,13 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
 
 @pytest.mark.parametrize("settle", [[], ["--settle", 2]])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_target_that_refuses_is_reported(engine, settle, first, tmp_path):
+def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
     """It is given up alone, in a run that lets its users settle as well."""
     order = slice(None, None, 1 if first else -1)
     with servers(1) as (_, (port,)), reserved_port() as closed:
         flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
-        flags += ["--slices", tmp_path / "slices.csv"]
-        result = turns([closed, port][order], *flags)
-    had_turns = set(pd.read_csv(tmp_path / "slices.csv")["target"])
-    assert had_turns == {1 if first else 0}
+        result, slices = take_turns([closed, port][order], *flags)
+    assert set(slices["target"]) == {1 if first else 0}
     refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
     assert errors(refused) == {"connect_refused": 3}

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.harness import (
-    CLIENT,
-    FakeServer,
-    client,
-    echo,
-    serving,
-    turns,
-    wait_for,
-)
+from tests.client.harness import CLIENT, FakeServer, echo, serving, turns, wait_for
 
 DELAY_S = 0.02
 
@@ -129,11 +121,3 @@ def test_a_moment_that_is_never_told_ends_the_client(line):
         out, _ = process.communicate(line, timeout=10)
     assert json.loads(out)["stop"] == "interrupted"
     assert not server.bytes_in
-
-
-def test_without_a_window_there_are_no_edges():
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        result = client(nobody.getsockname()[1], "--duration", 0.1)
-    assert result["window"]["begin_ns"] is None
-    assert result["window"]["end_ns"] is None
