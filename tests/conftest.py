@@ -282,14 +282,19 @@ def is_running(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def connlab(
+def python(
     *words: object, timeout: float = 120, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of connlab to its end, in the project's folder."""
-    command = [sys.executable, "-m", "connlab", *map(str, words)]
+    """Run Python to its end, in the project's folder."""
+    command = [sys.executable, *map(str, words)]
     kept = {"capture_output": True, "text": True, "timeout": timeout}
     env = os.environ | environ
     return subprocess.run(command, cwd=ROOT, env=env, check=False, **kept)
+
+
+def connlab(*words: object, **options) -> subprocess.CompletedProcess[str]:
+    """Run a command of connlab in this way."""
+    return python("-m", "connlab", *words, **options)
 
 
 def shown(language: str, holding: str) -> str:

@@ -5,12 +5,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, connlab, python
 
 from connlab import __main__ as command
 from connlab import drive, notebook, paper, profiles, publish, schema
@@ -44,17 +43,14 @@ def test_help_names_every_command(capsys):
 
 
 def test_a_python_that_nobody_set_up_is_told_how():
-    run = [sys.executable, "-S", "-m", "connlab", "list"]
-    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = python("-S", "-m", "connlab", "list")
     assert done.returncode == 1
     assert "`make setup`" in one_line(done.stderr)
 
 
 def test_where_the_locale_is_not_utf_8_files_are_read_in_it_all_the_same():
     """With LC_ALL=de_DE, which is Latin-1, `doctor` could not print its arrows."""
-    environ = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
-    words = [sys.executable, "-m", "connlab", "notebook"]
-    done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True)
+    done = connlab("notebook", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="")
     assert done.returncode == 0, done.stderr
     assert "15-winsock" in done.stdout
 
@@ -64,8 +60,8 @@ def test_help_imports_nothing_heavy():
         "import sys; from connlab.__main__ import main; main(['--help']);"
         "print(sorted({'pandas', 'numpy', 'pydantic', 'papermill'} & set(sys.modules)))"
     )
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
 
 

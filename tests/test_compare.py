@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from conftest import ROOT, wait_for
+from conftest import ROOT, python, wait_for
 from drive_fakes import hear_sigint
 from rich.console import Console
 from scipy import stats as st
@@ -785,9 +785,7 @@ def test_the_first_server_is_up_before_pandas_and_scipy_are_loaded():
         "heavy = {'pandas', 'scipy', 'numpy', 'matplotlib', 'seaborn', 'IPython'}\n"
         "print(heavy & set(sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
-    )
+    done = python("-c", code)
     assert done.stdout.strip() == "set()", done.stderr
 
 

@@ -3,17 +3,16 @@
 import errno
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import drive_fakes
 import pytest
-from conftest import is_running, wait_for
+from conftest import is_running, python, wait_for
 
 from connlab.drive import interrupt
-from connlab.drive.host import LocalHost, ProgramError, describe_exit
+from connlab.drive.host import LocalHost, ProgramError
 from connlab.drive.running import running
 
 
@@ -76,12 +75,6 @@ def test_an_early_end_is_an_error_with_status_and_diagnostics(host, asked):
     if asked:
         host.ask_to_end(handle)
     assert host.stop(handle, grace_s=1).early
-
-
-def test_junk_is_an_error_that_shows_it(host):
-    handle = host.start(_server("junk"))
-    with pytest.raises(ProgramError, match="hello, world"):
-        host.ready(handle, timeout_s=10)
 
 
 def test_a_missing_program_is_an_error(host):
@@ -190,19 +183,16 @@ with running("good", both=drive_fakes.programs(), under=tracer) as server:
 @pytest.mark.parametrize("code", [_STARTED, _TRACED])
 def test_a_server_dies_with_its_driver(code):
     code = f"""
-import sys, os
-sys.path[:0] = {[str(drive_fakes.ROOT), str(drive_fakes.ROOT / "tests")]!r}
-import drive_fakes
+import os
 from connlab.drive import procfs
 from connlab.drive.host import LocalHost
 from connlab.drive.running import running
+from tests import drive_fakes
 {code}
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    done = python("-c", code)
     pids = [int(word) for word in done.stdout.split()]
-    assert pids
+    assert pids, done.stderr
     wait_for(lambda: not any(map(is_running, pids)), seconds=2)
 
 
@@ -223,11 +213,6 @@ def test_a_signal_that_was_noted_is_forgotten_after_its_block(host):
     assert not interrupt.requested()
     slow = "import time; time.sleep(0.3); print('{}', flush=True); time.sleep(9)"
     _started(host, _python(slow))
-
-
-def test_statuses_have_names():
-    assert describe_exit(2) == "exit 2"
-    assert describe_exit(-9) == "killed by SIGKILL"
 
 
 SLOW_TO_END = """

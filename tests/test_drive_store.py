@@ -5,11 +5,10 @@ import fcntl
 import gzip
 import json
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
+from conftest import python
 from drive_fakes import full
 
 from connlab import schema
@@ -114,9 +113,8 @@ with store.journal(pathlib.Path({str(path)!r})) as (log, append):
     except store.StoreError as error:
         print(error)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
     assert os.strerror(errno.EFBIG) in done.stdout
     lines = path.read_text().splitlines()
     assert [list(json.loads(line)) for line in lines] == [["a"]]

@@ -1,11 +1,10 @@
 """One trial, and every way in which its programs can fail."""
 
-import subprocess
-import sys
 import time
 
 import drive_fakes
 import pytest
+from conftest import python
 from drive_fakes import trial
 
 from connlab.drive import trials
@@ -109,12 +108,8 @@ def test_patience_grows_with_what_is_asked():
 
 
 def test_of_a_traceback_a_reason_keeps_what_went_wrong():
-    traceback = subprocess.run(
-        [sys.executable, "-c", "def f(): raise OSError(98, 'taken') from None\nf()"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stderr
+    code = "def f(): raise OSError(98, 'taken') from None\nf()"
+    traceback = python("-c", code).stderr
     assert traceback.count("\n") > 2
     failure = trials.failed("server-died", f"server: exit 1: {traceback}")
     assert failure.reason == "server: exit 1: OSError: [Errno 98] taken"
