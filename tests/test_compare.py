@@ -178,11 +178,8 @@ def outcome(
     rates: dict[str, float],
     *,
     places: int,
-    died: str = "",
-    hung: str = "",
-    wrong: str = "",
-    gone: str = "",
-    lost: str = "",
+    who: str = "",  # ends, if anybody does
+    how: str = "",  # died, hung, wrong, gone, lost
     takes_s: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
@@ -194,8 +191,7 @@ def outcome(
     rows, served, reports = [], [], []
     here = plan.servers[:places]
     if places < len(plan.servers):  # who died or hung does not take part again
-        ends = (died, hung, wrong, gone, lost)
-        here = [server for server in plan.servers if server.name not in ends]
+        here = [server for server in plan.servers if server.name != who]
     of_all = {"lead_in_requests": 0, "seconds": 0.02, "slice_seconds": 0.02}
     of_all |= {"rest_cpu_ns": 0, "steal_ns": 0}
     for number in range(20):
@@ -206,20 +202,20 @@ def outcome(
             cpu = {"client_cpu_ns": requests * client_ns, "busy_ns": requests * 1900}
             cpu |= {"server_cpu_ns": None if far(server) else requests * 1000}
             at = {"round": number, "counted": int(number >= 5), "target": place}
-            if server.name not in (wrong, gone):
+            if server.name != who or how not in ("wrong", "gone"):
                 rows.append({**of_all, **at, **cpu, "requests": requests})
     report = {"active": 50, "requests": {"unanswered": 42}}
     report |= {"self": {"waiting_share": waiting, "engine": "uring"}}
     report |= {"response": {"p50_ns": 300_000, "p99_ns": 900_000}}
     for server in here:
-        ended = Ended(-9, server.name == died, (), "", {})
+        end = how if server.name == who else ""
+        ended = Ended(-9, end == "died", (), "", {})
         served.append(sets.Served(server.factors, 0, {}, ended=ended))
-        ending = {hung: "hung", wrong: "gone", gone: "gone"}.get(server.name)
-        early = {"reason": ending} if ending else None
-        errors = {"mismatch": 50 * (server.name == wrong), "status": 0}
-        errors["closed"] = few = 5 * (server.name == lost)
+        early = {"hung": "hung", "wrong": "gone", "gone": "gone"}.get(end)
+        errors = {"mismatch": 50 * (end == "wrong"), "status": 0}
+        errors["closed"] = few = 5 * (end == "lost")
         users = {"connections": {"asked": 50, "surviving": 50 - few}}
-        slices = {"ended_early": early}
+        slices = {"ended_early": {"reason": early} if early else None}
         reports.append(report | users | {"slices": slices, "errors": errors})
     return sets.Outcome(None, served, reports, rows, {}, takes_s)
 
@@ -275,7 +271,7 @@ def test_a_server_that_answers_nobody_may_not_serve_at_all():
 
 
 @pytest.mark.parametrize(
-    ("ends", "reason"),
+    ("how", "reason"),
     [
         ("died", "killed by SIGKILL"),
         ("hung", "42 of 50 clients without an answer; does it serve so many at once?"),
@@ -284,14 +280,14 @@ def test_a_server_that_answers_nobody_may_not_serve_at_all():
         ("lost", "5 of 50 connections were lost: closed 5"),
     ],
 )
-def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, ends, reason):
-    result = compared(monkeypatch, THREE, noise=0.01, **{ends: "uring"})
+def test_a_server_that_ends_is_named_and_the_others_go_on(monkeypatch, how, reason):
+    result = compared(monkeypatch, THREE, noise=0.01, who="uring", how=how)
     assert list(result.failed) == ["uring"]
     assert reason in result.failed["uring"]
     assert set(result.ratios("rate")) == {"poll", "epoll again"}
     assert "uring" in printed(result)
     with pytest.raises(sets.SetError, match=reason):
-        compared(monkeypatch, RATES, **{ends: "epoll"})
+        compared(monkeypatch, RATES, who="epoll", how=how)
 
 
 @pytest.mark.parametrize("name", ["uring", "epoll"])
@@ -305,8 +301,7 @@ def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
         if next(calls) == 2:
             place = [server.name for server in plan.servers].index(name)
             raise sets.SetError("no port", kind="server-start", server=place)
-        places = len(setting.servers)
-        return outcome(plan, rates, places=places, gone="uring" if places < 4 else "")
+        return outcome(plan, rates, places=len(setting.servers), who="uring")
 
     monkeypatch.setattr(sets, "run", run)
     measured = measure.sets(plan)
@@ -339,7 +334,7 @@ def test_the_heading_counts_connections(connections, said):
 
 
 def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
-    result = compared(monkeypatch, THREE, died="uring")
+    result = compared(monkeypatch, THREE, who="uring", how="died")
     result.failed["uring"] = "[/b] [red] :smile:"
     console = screen.console()
     screen.print_all(result, console)
@@ -350,7 +345,7 @@ def test_what_a_server_printed_is_no_markup(monkeypatch, capsys):
 
 def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
     rates, held = THREE | {"thread": 8e4}, {"poll": "uring"}
-    result = compared(monkeypatch, rates, held=held, died="uring")
+    result = compared(monkeypatch, rates, held=held, who="uring", how="died")
     assert set(result.ratios("rate")) == {"thread", "epoll again"}
     assert "thread" in printed(result)
 
@@ -365,7 +360,7 @@ def test_one_wrong_answer_is_enough_to_leave(monkeypatch):
 def test_requests_that_fail_are_said_where_users_reconnect(monkeypatch):
     """Whoever waits before it tries again has no connection when the set ends."""
     plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
-    one = outcome(plan, dict.fromkeys(names, 1e5), places=3, lost="poll")
+    one = outcome(plan, dict.fromkeys(names, 1e5), places=3, who="poll", how="lost")
     one.reports[1]["requests_per_connection"] = 1
     assert measure._died(plan, names, one) == {}
     result = comparison.Comparison(plan)
@@ -417,7 +412,7 @@ def test_a_slice_that_its_server_ended_says_nothing_of_others():
 
 
 def test_when_nobody_is_left_it_ends(monkeypatch):
-    result = compared(monkeypatch, RATES, died="uring")
+    result = compared(monkeypatch, RATES, who="uring", how="died")
     assert result.stopped == "alone"
     monkeypatch.setattr(comparison, "compare", lambda *_, **__: result)
     monkeypatch.setattr(measure, "sets", lambda plan: (n for n in range(1)))
