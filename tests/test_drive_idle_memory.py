@@ -53,10 +53,6 @@ def test_a_kernel_that_does_not_tell_leaves_its_part_unknown(tmp_path):
     assert row["kernel_bytes"] != row["kernel_bytes"]
 
 
-def test_a_run_that_held_none_has_no_row(tmp_path):
-    assert held("r", root=tmp_path).empty
-
-
 def test_repeats_out_of_range_are_refused(tmp_path):
     with pytest.raises(ValueError, match="repeats"):
         idle_memory.hold("idle", run="r", models=[], repeats=-1, root=tmp_path)

@@ -1,6 +1,5 @@
 """connlab.drive.servers: entries, command lines, and how they are driven."""
 
-import re
 import shlex
 import shutil
 import subprocess
@@ -8,14 +7,14 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, shown
 from drive_fakes import rows, trials_of
 
 from connlab import __main__ as command
 from connlab import schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
-from connlab.drive import grid, programs, servers, turns
+from connlab.drive import programs, servers, turns
 from connlab.study import style
 from tests.test_external import line
 
@@ -74,12 +73,6 @@ def test_families_are_those_that_figures_have_a_colour_for():
 def test_what_a_version_command_says_as_it_fails_is_no_version(status, version):
     table = ENTRY + f"version = 'sh -c \"echo no 12; exit {status}\"'"
     assert servers.version_of(servers.parse(table)["mine"]) == version
-
-
-@pytest.mark.parametrize("name", servers.entries())
-def test_the_nearest_of_a_server_is_a_model(name, build_dir):
-    known = {model.name for model in programs.models()}
-    assert servers.entries()[name].nearest in known
 
 
 def test_what_is_not_there_is_told_with_how_to_get_it():
@@ -171,16 +164,6 @@ def test_a_model_is_started_as_ever(build_dir):
     assert servers.model("epoll") is None
 
 
-def test_another_file_is_another_server(tmp_path):
-    program = tmp_path / "mine"
-    line = f"{program} {{port}}"
-    digests = set()
-    for content in ("one", "two"):
-        program.write_text(content)
-        digests.add(servers.model(line).digest)
-    assert len(digests) == 2
-
-
 def test_a_lesson_that_is_built_anew_is_another_server(build_dir, tmp_path):
     """Its trials are not those of before, though ``build/server`` is as it was."""
     server = shutil.copy(build_dir / "server", tmp_path)
@@ -223,11 +206,6 @@ def test_tables_are_given_by_name_and_a_wrong_name_is_told_with_the_nearest():
     assert [*servers.tables(["go", "node"])] == ["go", "node"]
     with pytest.raises(ValueError, match="'nod'; did you mean 'node'"):
         servers.tables(["go", "nod"])
-
-
-def test_server_is_another_word_for_model_in_a_grid():
-    cells = grid.cells({"server": ["epoll", "go"]}, {}, {"duration": 1, "warmup": 0})
-    assert [cell["model"] for cell in cells] == ["epoll", "go"]
 
 
 # ---- driven as a model is ---------------------------------------------------------
@@ -292,7 +270,5 @@ def test_the_same_program_under_two_names_compares_alike(build_dir):
 
 
 def test_the_table_that_contributing_shows_can_be_read():
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    (table,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    (entry,) = servers.parse(table).values()
+    (entry,) = servers.parse(shown("toml", "[zig]")).values()
     assert entry.nearest in {model.name for model in programs.models()}
