@@ -46,11 +46,14 @@ def say(event: dict) -> None:
     print(json.dumps(event), flush=True)
 
 
-def die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-def misbehave(model: str) -> None:
+def main() -> None:
+    model = sys.argv[1]
+    if model == "--list":
+        say(listing())
+        return
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # dies with its parent
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
     if model == "exits":
         sys.exit("server: bind: Address already in use")
     if model == "mute":
@@ -59,17 +62,6 @@ def misbehave(model: str) -> None:
         print("hello, world", flush=True)
     if model == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def main() -> None:
-    if sys.argv[1] == "--list":
-        say(listing())
-        return
-    die_with_parent()
-    model = sys.argv[1]
-    stop = []
-    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
-    misbehave(model)
     if model == "children":
         for _ in range(2):
             if os.fork() == 0:
@@ -78,11 +70,10 @@ def main() -> None:
                 os._exit(0)
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
     listener.setblocking(False)
-    port = listener.getsockname()[1]
-    ready = {"event": "ready", "model": model, "workload": "echo", "host": "127.0.0.1"}
-    if model == "vague":
-        del ready["host"]
-    say(ready | {"port": port, "pid": os.getpid(), "processes": 1, "workers": 1})
+    host, port = listener.getsockname()
+    ready = {"event": "ready", "model": model, "workload": "echo", "port": port}
+    ready |= {"pid": os.getpid(), "processes": 1, "workers": 1}
+    say(ready if model == "vague" else ready | {"host": host})
     counts = serve(listener, model, stop)
     if model == "miscounts":
         counts["refused"] = 3
