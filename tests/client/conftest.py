@@ -25,16 +25,15 @@ def built(build_dir: Path) -> None:
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> list[str]:
-    """Give the flags of each engine; skip io_uring where this machine has none."""
-    flags = ["--engine", request.param]
-    probe = [CLIENT, "127.0.0.1:9", *flags]
+def engine(request: pytest.FixtureRequest) -> str:
+    """Give the flag of each engine; skip io_uring where this machine has none."""
+    probe = [CLIENT, "127.0.0.1:9", "--engine", request.param]
     done = subprocess.run(probe, capture_output=True, text=True)
     old = OLD_KERNEL and done.stderr.startswith("client: uring: ")
     if request.param == "uring" and (old or any(t in done.stderr for t in NO_URING)):
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
-    return flags
+    return f"--engine {request.param}"
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import random
@@ -82,13 +83,19 @@ def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]
             process.terminate()
 
 
+def words(*flags: object) -> list[str]:
+    """Return flags as a program gets them; a text may hold several, as one types."""
+    split = (flag.split() if isinstance(flag, str) else [str(flag)] for flag in flags)
+    return list(itertools.chain.from_iterable(split))
+
+
 def client(port: int, *flags: object, **options: object) -> dict:
-    return result_of([CLIENT, f"127.0.0.1:{port}", *map(str, flags)], **options)
+    return result_of([CLIENT, f"127.0.0.1:{port}", *words(*flags)], **options)
 
 
-def result_of(words: list[object], *, timeout: float = 30, **options: object) -> dict:
+def result_of(command: list[object], *, timeout: float = 30, **options: object) -> dict:
     options |= {"capture_output": True, "text": True, "timeout": timeout}
-    done = subprocess.run(words, **options)
+    done = subprocess.run(command, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -98,10 +105,10 @@ SLICE_S = 0.02
 
 def in_turns(ports: list[int], *flags: object) -> list[object]:
     """Return a client's words on several targets, with slices of 20 ms if no other."""
-    words = [*map(str, flags)]
-    if "--slice" not in words:
-        words += ["--slice", f"{SLICE_S * 1000:g}ms"]
-    return [CLIENT, *(f"127.0.0.1:{port}" for port in ports), *words]
+    flags = words(*flags)
+    if "--slice" not in flags:
+        flags += ["--slice", f"{SLICE_S * 1000:g}ms"]
+    return [CLIENT, *(f"127.0.0.1:{port}" for port in ports), *flags]
 
 
 def turns(ports: list[int], *flags: object) -> dict:

@@ -19,8 +19,7 @@ from tests.client.harness import (
 
 @pytest.mark.parametrize("size", ["1", "64", "1-5000", "400000"])
 def test_counts_what_the_server_counts(load, engine, size):
-    flags = ["--connections", 7, "--requests", 20, "--size", size]
-    result, server = load(echo, *flags, *engine)
+    result, server = load(echo, f"--connections 7 --requests 20 --size {size} {engine}")
     assert result["stop"] == "requests"
     assert result["requests"] | {"arrivals": 0} == {
         "sent": 140,
@@ -32,7 +31,7 @@ def test_counts_what_the_server_counts(load, engine, size):
     assert result["connections"]["surviving"] == len(server.peers) == 7
     assert errors(result) == {}
     assert result["window"]["requests"] == result["response"]["n"] == 140
-    assert result["self"]["engine"] == engine[1]
+    assert engine == f"--engine {result['self']['engine']}"
 
 
 def test_short_reads_are_not_errors(load, engine):
@@ -41,8 +40,7 @@ def test_short_reads_are_not_errors(load, engine):
             for at in range(0, len(data), 7):
                 connection.sendall(data[at : at + 7])
 
-    flags = ["--connections", 3, "--requests", 10, "--size", "300"]
-    result, _ = load(trickle, *flags, *engine)
+    result, _ = load(trickle, f"--connections 3 --requests 10 --size 300 {engine}")
     assert result["requests"]["completed"] == 30
     assert errors(result) == {}
 
@@ -62,7 +60,7 @@ def test_every_byte_is_checked(load, engine, wrong):
         connection.sendall(wrong(connection.recv(100)))
         connection.recv(100)
 
-    result, _ = load(lie, "--connections", 4, "--requests", 5, *engine)
+    result, _ = load(lie, f"--connections 4 --requests 5 {engine}")
     assert errors(result) == {"mismatch": 4}
     assert result["requests"]["completed"] == 4
     assert result["connections"]["surviving"] == 0
@@ -83,15 +81,14 @@ def test_answers_of_other_connections_do_not_pass(load):
                 waiting[1][0].sendall(waiting[0][1])
         connection.recv(100)
 
-    result, _ = load(swap, "--connections", 2, "--requests", 1)
+    result, _ = load(swap, "--connections 2 --requests 1")
     assert errors(result) == {"mismatch": 2}
 
 
 def test_files_agree_with_the_result(load, tmp_path):
     names = ["per-connection", "timeline", "histogram"]
     files = [part for name in names for part in (f"--{name}", tmp_path / name)]
-    flags = ["--connections", 5, "--duration", 0.5, "--threads", 2]
-    result, server = load(echo, *flags, *files)
+    result, server = load(echo, "--connections 5 --duration 0.5 --threads 2", *files)
 
     table, line, slots = (pd.read_csv(tmp_path / name) for name in names)
     assert table["connection"].tolist() == list(range(5))
@@ -116,8 +113,7 @@ def test_files_agree_with_the_result(load, tmp_path):
 def test_requests_per_user_and_jain():
     """Only one of four is served by the iterative server: Jain's index is 1/4."""
     with started(SERVER, "iterative") as (_, port):
-        flags = ["--connections", 4, "--duration", 0.3, "--drain", 0.05]
-        result = client(port, *flags)
+        result = client(port, "--connections 4 --duration 0.3 --drain 0.05")
     assert result["fairness"]["jain"] == pytest.approx(0.25)
     assert result["fairness"]["requests_min"] == 0
     assert result["fairness"]["longest_wait_ns"] > 0.3e9
@@ -125,7 +121,6 @@ def test_requests_per_user_and_jain():
 
 
 def test_any_engine_is_one_that_there_is(load):
-    flags = ["--connections", 2, "--requests", 3, "--engine", "auto"]
-    result, _ = load(echo, *flags)
+    result, _ = load(echo, "--connections 2 --requests 3 --engine auto")
     assert result["self"]["engine"] in ENGINES
     assert result["requests"]["completed"] == 6

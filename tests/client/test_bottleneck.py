@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import SERVER, client, started
+from tests.client.harness import SERVER, client, started, words
 from tests.conformance.harness import unsanitized
 
 
@@ -24,22 +24,23 @@ def test_answers_wait_for_the_slower_side(engine, preloaded, slower, least, most
     it can take before its turn is over.
     """
     first, *_, last = sorted(os.sched_getaffinity(0))
-    spin, work = [], []
-    slow_us = 200 if engine[-1] == "epoll" else 2000  # which sends 20 at a time or more
+    spin, work = "", ""
+    # io_uring sends 20 at a time or more
+    slow_us = 200 if engine.endswith("epoll") else 2000
     faults = preloaded("client_faults.c", SLOW_US=slow_us)
     if slower == "server":
-        spin = ["--workload", "work", "--delay-kind", "spin"]
-        work = ["--workload", "work", "--delay", "fixed:1"]
+        spin = "--workload work --delay-kind spin"
+        work = "--workload work --delay fixed:1"
 
     def on_a_core() -> None:
         os.sched_setaffinity(0, {last})
         if slower == "client":
             faults()
 
-    with started(SERVER, "epoll", *spin) as (process, port):
+    with started(SERVER, *words("epoll", spin)) as (process, port):
         os.sched_setaffinity(process.pid, {first})
-        flags = ["--connections", 1000, "--duration", 0.5, *work, *engine]
-        result = client(port, *flags, preexec_fn=on_a_core)
+        flags = f"--connections 1000 --duration 0.5 {work} {engine}"
+        result = client(port, flags, preexec_fn=on_a_core)
     assert least <= result["self"]["waiting_share"] <= most
 
 
@@ -59,12 +60,10 @@ def test_only_what_found_nothing_to_do_is_spin(
     if int(Path("/proc/sys/net/core/somaxconn").read_text()) < 4096:
         pytest.skip("3600 connections that nobody accepts need a backlog of 4096")
     with socket.create_server(("127.0.0.1", 0), backlog=4096) as listener:
-        flags = ["--connections", 3600, "--rate", rate, "--arrivals", "paced", *engine]
-        window = ["--warmup", 0, "--duration", seconds, "--drain", 0]
-        window += ["--spin", "always"]
-        port = listener.getsockname()[1]
+        flags = f"--connections 3600 --rate {rate} --arrivals paced {engine}"
+        window = f"--warmup 0 --duration {seconds} --drain 0 --spin always"
         made = {"preexec_fn": preloaded("client_faults.c", MADE_CLOCK=1)}
-        result = client(port, *flags, *window, **made)
+        result = client(listener.getsockname()[1], flags, window, **made)
     usage = result["self"]
     assert result["requests"]["sent"] == result["requests"]["unanswered"]
     assert least < usage["cpu_share"] - usage["spin_share"] < most

@@ -24,6 +24,7 @@ from tests.client.harness import (
     serving,
     sockets,
     started,
+    words,
 )
 from tests.conformance.harness import unsanitized
 
@@ -32,7 +33,7 @@ from tests.conformance.harness import unsanitized
 def load_until_killed(engine):
     """Load build/server, which is killed once it has served; return the result."""
 
-    def against(has_served: Callable[[int], bool], *flags: object) -> dict:
+    def against(has_served: Callable[[int], bool], flags: str) -> dict:
         with started(SERVER, "epoll") as (process, port):
 
             def kill() -> None:
@@ -41,7 +42,7 @@ def load_until_killed(engine):
 
             thread = threading.Thread(target=kill)
             thread.start()
-            result = client(port, *flags, *engine)
+            result = client(port, flags, engine)
             thread.join()
             return result
 
@@ -72,9 +73,9 @@ def test_requests_that_the_kernel_has_no_memory_for_leave_later(engine, preloade
     """
     faults = {"preexec_fn": preloaded("uring_faults.c", EAGAIN_SUBMITS=5000)}
     with started(SERVER, "epoll") as (_, port):
-        flags = ["--connections", "600", "--requests", "6", "--think", "200", *engine]
-        words = [CLIENT, f"127.0.0.1:{port}", *flags]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, **faults) as process:
+        flags = f"--connections 600 --requests 6 --think 200 {engine}"
+        command = [CLIENT, f"127.0.0.1:{port}", *words(flags)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, **faults) as process:
             time.sleep(0.4)
             process.send_signal(signal.SIGSTOP)
             time.sleep(0.4)
@@ -87,7 +88,7 @@ def test_requests_that_the_kernel_has_no_memory_for_leave_later(engine, preloade
 def test_nobody_listens(engine):
     began = time.monotonic()
     with reserved_port() as port:
-        result = client(port, "--connections", 9, *engine)
+        result = client(port, f"--connections 9 {engine}")
     assert time.monotonic() - began < 2
     census = result["connections"]
     assert (census["asked"], census["attempted"], census["refused"]) == (9, 9, 9)
@@ -102,8 +103,8 @@ def test_nobody_listens(engine):
 def test_backlog_that_is_full(engine):
     with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
         port = listener.getsockname()[1]
-        flags = ["--connections", 8, "--connect-timeout", 0.3, "--timeout", 0.3]
-        result = client(port, *flags, "--duration", 0.5, *engine)
+        timeouts = "--connect-timeout 0.3 --timeout 0.3"
+        result = client(port, f"--connections 8 {timeouts} --duration 0.5 {engine}")
     census = result["connections"]
     failures = errors(result)
     assert 0 < census["established"] < 8
@@ -112,8 +113,8 @@ def test_backlog_that_is_full(engine):
 
 
 def test_silence_is_a_timeout(load, engine):
-    flags = ["--connections", 3, "--timeout", 0.2, "--duration", 5]
-    result, _ = load(lambda connection, server: time.sleep(2), *flags, *engine)
+    flags = f"--connections 3 --timeout 0.2 --duration 5 {engine}"
+    result, _ = load(lambda connection, server: time.sleep(2), flags)
     assert errors(result) == {"timeout": 3}
     assert result["requests"]["unanswered"] == 3
     assert result["window"]["unanswered"] is None  # of the open loop only
@@ -132,21 +133,21 @@ def test_closed_and_reset_are_told_apart(engine):
     for kind in ("reset", "closed"):
         with serving(end) as server:
             server.peers = [] if kind == "reset" else ["one more"]
-            result = client(server.port, *engine)
+            result = client(server.port, engine)
         assert errors(result) == {kind: 1}
 
 
 def test_refused_by_closing_at_once(load, engine):
     """A server at its limit accepts and closes: established, but not surviving."""
-    result, _ = load(lambda connection, server: None, "--connections", 5, *engine)
+    result, _ = load(lambda connection, server: None, f"--connections 5 {engine}")
     assert result["connections"]["established"] == 5
     assert result["connections"]["surviving"] == 0
     assert sum(errors(result).values()) == 5
 
 
 def test_server_that_dies(load_until_killed):
-    flags = ["--connections", 50, "--duration", 20]
-    result = load_until_killed(for_longer_than_the_warmup, *flags)
+    flags = "--connections 50 --duration 20"
+    result = load_until_killed(for_longer_than_the_warmup, flags)
     assert result["stop"] == "server_gone"
     assert result["requests"]["completed"] > 0
     assert set(errors(result)) <= {"reset", "closed"}
@@ -156,8 +157,8 @@ def test_server_that_dies(load_until_killed):
 
 def test_census_counts_users_and_errors_count_events(load_until_killed):
     """Users who were connected, and try again in vain, are not refused users."""
-    flags = ["--connections", 3, "--requests-per-connection", 1, "--duration", 20]
-    result = load_until_killed(for_longer_than_the_warmup, *flags)
+    flags = "--connections 3 --requests-per-connection 1 --duration 20"
+    result = load_until_killed(for_longer_than_the_warmup, flags)
     census = result["connections"]
     assert result["stop"] == "server_gone"
     assert census["attempted"] == census["established"] == 3
@@ -167,8 +168,8 @@ def test_census_counts_users_and_errors_count_events(load_until_killed):
 
 def test_arrivals_that_wait_for_a_user_who_is_away(load_until_killed):
     """They have waited as well: nobody answers soon after the first of 0.9 s."""
-    flags = ["--requests-per-connection", 5, "--rate", 200, "--duration", 0.8]
-    result = load_until_killed(some_connections(), *flags)
+    flags = "--requests-per-connection 5 --rate 200 --duration 0.8"
+    result = load_until_killed(some_connections(), flags)
     assert result["fairness"]["longest_wait_ns"] > 0.3e9
     assert result["window"]["unanswered"] > 60
 
@@ -180,8 +181,7 @@ def test_users_come_back_after_a_failure(load):
         if len(server.peers) % 2:
             echo(connection, server)
 
-    flags = ["--requests", 10, "--requests-per-connection", 1]
-    result, server = load(every_other, *flags)
+    result, server = load(every_other, "--requests 10 --requests-per-connection 1")
     assert len(server.peers) == 10
     assert result["requests"]["completed"] == 5
     assert set(errors(result)) <= {"closed", "reset"}

@@ -14,8 +14,7 @@ from tests.client.harness import FakeServer, client, echo, serving
 @pytest.mark.timed
 def test_think_time_follows_littles_law(load):
     """N = X (R + Z): twenty users who think 20 ms make just under 1000 a second."""
-    flags = ["--connections", 20, "--think", 20, "--duration", 0.6]
-    result, _ = load(echo, *flags)
+    result, _ = load(echo, "--connections 20 --think 20 --duration 0.6")
     response_s = result["response"]["mean_ns"] / 1e9
     users = result["window"]["throughput_rps"] * (response_s + 0.020)
     assert result["think_s"] == 0.02
@@ -24,9 +23,8 @@ def test_think_time_follows_littles_law(load):
 
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
 def test_open_loop_offers_what_was_asked(load, arrivals):
-    flags = ["--connections", 10, "--rate", 2000, "--arrivals", arrivals]
-    flags += ["--duration", 0.5, "--seed"]
-    results = [load(echo, *flags, seed)[0] for seed in (1, 1, 2)]
+    flags = f"--connections 10 --rate 2000 --arrivals {arrivals} --duration 0.5 --seed"
+    results = [load(echo, flags, seed)[0] for seed in (1, 1, 2)]
     counts = [result["window"]["arrivals"] for result in results]
     assert counts[0] == counts[1]  # the schedule is fixed before the run
     assert counts[0] != counts[2] or arrivals == "paced"
@@ -39,8 +37,7 @@ def test_open_loop_offers_what_was_asked(load, arrivals):
 
 
 def test_arrivals_alone_change_nothing(load):
-    flags = ["--arrivals", "paced", "--requests", 3]
-    result, _ = load(echo, *flags)
+    result, _ = load(echo, "--arrivals paced --requests 3")
     assert (result["loop"], result["arrivals"]) == ("closed", None)
 
 
@@ -59,9 +56,9 @@ def test_requests_that_are_never_answered_are_missed(load, engine):
         else:
             time.sleep(2)
 
-    flags = ["--connections", 8, "--drain", 0.2]
-    rate = ["--rate", 2000, "--arrivals", "paced", "--duration", 0.5]
-    result, _ = load(starve, *flags, *rate, *engine)
+    flags = "--connections 8 --drain 0.2"
+    rate = "--rate 2000 --arrivals paced --duration 0.5"
+    result, _ = load(starve, flags, rate, engine)
     window, response = result["window"], result["response"]
     assert window["unanswered"] == window["arrivals"] - response["n"]
     assert window["unanswered"] == pytest.approx(window["arrivals"] / 4, abs=2)
@@ -77,11 +74,10 @@ def test_requests_that_are_never_answered_are_missed(load, engine):
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("think", [[], ["--think", 10]], ids=["at-once", "think"])
+@pytest.mark.parametrize("think", ["", "--think 10"], ids=["at-once", "think"])
 def test_lag_is_of_what_was_due_or_else_of_answers(load, engine, think):
     """One lag per request in either case; never of both kinds in one figure."""
-    flags = ["--connections", 4, "--duration", 0.5, *think]
-    result, _ = load(echo, *flags, *engine)
+    result, _ = load(echo, f"--connections 4 --duration 0.5 {think} {engine}")
     requests = result["window"]["requests"]
     assert requests > 100
     assert abs(result["self"]["lag_n"] - requests) <= (4 if think else 0)
@@ -102,9 +98,8 @@ def test_both_clocks_see_a_stall_differently(load):
                 time.sleep(0.3)
             connection.sendall(data)
 
-    flags = ["--connections", 1, "--duration", 0.8, "--warmup", 0]
-    rate = ["--rate", 400, "--arrivals", "paced"]
-    result, _ = load(stall, *flags, *rate)
+    flags = "--connections 1 --duration 0.8 --warmup 0 --rate 400 --arrivals paced"
+    result, _ = load(stall, flags)
     assert result["service"]["max_ns"] > 0.25e9
     assert result["service"]["p90_ns"] < 0.05e9
     assert result["response"]["p90_ns"] > 0.15e9
@@ -113,16 +108,16 @@ def test_both_clocks_see_a_stall_differently(load):
 @pytest.mark.timed
 def test_byte_rate_of_a_block(load, tmp_path):
     table = tmp_path / "connections.csv"
-    flags = ["--connections", 8, "--size", 100, "--byte-rate", 20000]
-    block = ["--block", 4, "--duration", 1, "--warmup", 0]
-    load(echo, *flags, *block, "--per-connection", table)
+    flags = "--connections 8 --size 100 --byte-rate 20000"
+    block = "--block 4 --duration 1 --warmup 0"
+    load(echo, flags, block, "--per-connection", table)
     sent = pd.read_csv(table)["bytes_out"]
     for first in (0, 4):
         assert 16000 < sent[first : first + 4].sum() < 21000
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("crews", [["--threads", 1], ["--threads", 2]])
+@pytest.mark.parametrize("crews", ["--threads 1", "--threads 2"])
 def test_settling_lets_each_user_ask_once_until_all_were_answered(load, engine, crews):
     """The slowest greeting holds up everybody, and the window has none of it."""
     slow_until, early = [], []
@@ -139,8 +134,8 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(load, engine, 
             early.append(time.monotonic() < slow_until[0])
             connection.sendall(server.count(data))
 
-    flags = ["--connections", 6, *engine, *crews, "--duration", 0.3, "--settle", 5]
-    result, _ = load(one_is_slow, *flags)
+    flags = f"--connections 6 {engine} {crews} --duration 0.3 --settle 5"
+    result, _ = load(one_is_slow, flags)
     assert early
     assert not any(early)
     assert result["window"]["warmup_s"] >= 0.3 + 0.1 - 0.01
@@ -159,8 +154,8 @@ def test_settling_ends_though_somebody_is_never_answered(load, engine):
             if not silent:
                 connection.sendall(data)
 
-    flags = ["--connections", 3, *engine, "--duration", 0.2, "--settle", 0.2]
-    result, _ = load(one_is_silent, *flags, "--drain", 0)
+    flags = f"--connections 3 {engine} --duration 0.2 --settle 0.2 --drain 0"
+    result, _ = load(one_is_silent, flags)
     assert 0.2 <= result["window"]["warmup_s"] < 2
     assert result["window"]["requests"] > 100
     assert result["requests"]["unanswered"] == 1
@@ -191,8 +186,7 @@ def test_recovers_a_known_delay():
 
     with serving(hold) as server:
         for delay_ms in (5, 10) * 25:
-            flags = ["--duration", 0.3, "--warmup", 0, "--spin", "always"]
-            result = client(server.port, *flags)
+            result = client(server.port, "--duration 0.3 --warmup 0 --spin always")
             least[delay_ms].append(result["response"]["min_ns"] / 1e6)
             assert least[delay_ms][-1] >= delay_ms
             if len(least[10]) >= 5 and more() == pytest.approx(5, rel=0.01):

@@ -12,14 +12,14 @@ import psutil
 import pytest
 from conftest import is_running
 
-from tests.client.harness import CLIENT, FakeServer, echo, serving, wait_for
+from tests.client.harness import CLIENT, FakeServer, echo, serving, wait_for, words
 
 
 @contextlib.contextmanager
-def running(*flags: object) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
+def running(flags: str) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
     """Start the client on an echo server of ours; yield both."""
     with serving(echo) as server:
-        command = [CLIENT, f"127.0.0.1:{server.port}", *map(str, flags)]
+        command = [CLIENT, f"127.0.0.1:{server.port}", *words(flags)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen(command, **pipes) as process:
             yield process, server
@@ -28,8 +28,8 @@ def running(*flags: object) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_signal_ends_it_with_a_result(number, processes):
-    flags = ["--connections", 4, "--duration", 30, "--processes", processes]
-    with running(*flags) as (process, server):
+    flags = f"--connections 4 --duration 30 --processes {processes}"
+    with running(flags) as (process, server):
         wait_for(lambda: server.bytes_in > 10000)
         process.send_signal(number)
         began = time.monotonic()
@@ -43,8 +43,8 @@ def test_a_signal_ends_it_with_a_result(number, processes):
 
 def test_loss_of_one_process_is_said():
     """The others stop, and what they saw is printed, but it is no success."""
-    flags = ["--connections", 4, "--duration", 30, "--processes", 2]
-    with running(*flags) as (process, server):
+    flags = "--connections 4 --duration 30 --processes 2"
+    with running(flags) as (process, server):
         wait_for(lambda: server.bytes_in > 1000)
         psutil.Process(process.pid).children()[0].kill()
         output, diagnostics = process.communicate(timeout=10)
@@ -60,8 +60,8 @@ def test_dies_with_its_parent():
         "p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); time.sleep(60)"
     )
     with serving(echo) as server:
-        flags = ["--connections", "4", "--duration", "60", "--processes", "2"]
-        command = [str(CLIENT), f"127.0.0.1:{server.port}", *flags]
+        flags = words("--connections 4 --duration 60 --processes 2")
+        command = [CLIENT, f"127.0.0.1:{server.port}", *flags]
         with subprocess.Popen(
             [sys.executable, "-c", script, *command], stdout=subprocess.PIPE
         ) as parent:
@@ -75,8 +75,7 @@ def test_dies_with_its_parent():
 
 
 def test_interrupted_while_connecting():
-    flags = ["--connections", 1000, "--connect-rate", 20]
-    with running(*flags) as (process, server):
+    with running("--connections 1000 --connect-rate 20") as (process, server):
         wait_for(lambda: len(server.peers) > 3)
         process.send_signal(signal.SIGINT)
         result = json.loads(process.stdout.read())

@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -32,18 +32,16 @@ from tests.client.harness import (
 
 @contextlib.contextmanager
 def servers(
-    count: int, *flags: str
+    count: int, server: str = "epoll"
 ) -> Iterator[tuple[list[subprocess.Popen], list[int]]]:
     with contextlib.ExitStack() as stack:
-        pairs = [
-            stack.enter_context(started(SERVER, *(flags or ("epoll",))))
-            for _ in range(count)
-        ]
+        each = [started(SERVER, *server.split()) for _ in range(count)]
+        pairs = [stack.enter_context(one) for one in each]
         yield [process for process, _ in pairs], [port for _, port in pairs]
 
 
-def watching(processes: list[subprocess.Popen]) -> list[object]:
-    return [word for process in processes for word in ("--watch", process.pid)]
+def watching(processes: list[subprocess.Popen]) -> str:
+    return " ".join(f"--watch {process.pid}" for process in processes)
 
 
 @pytest.fixture
@@ -57,15 +55,14 @@ def take_turns(tmp_path):
     def take(
         targets: int | list[int],
         *flags: object,
-        server: Sequence[str] = ("epoll",),
+        server: str = "epoll",
         watch: bool = False,
         during: Callable | None = None,
     ) -> tuple[dict, pd.DataFrame]:
         count = targets if isinstance(targets, int) else 0
-        with servers(count, *server) as (processes, ports):
-            watched = watching(processes) if watch else ()
-            ports = ports or targets
-            words = in_turns(ports, *flags, *watched, "--slices", path)
+        with servers(count, server) as (processes, ports):
+            watched = watching(processes) if watch else ""
+            words = in_turns(ports or targets, *flags, watched, "--slices", path)
             with begun(words) as client:
                 if during:
                     during(client, processes, path)
@@ -106,10 +103,10 @@ def add_up(slices: pd.DataFrame, target: dict) -> None:
     assert target["self"]["waiting_share"] == share
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
+@pytest.mark.parametrize("more", ["", "--threads 2", "--processes 2"])
 def test_slices_add_up_to_the_totals(take_turns, engine, more):
-    flags = ["--connections", 10, "--duration", 0.5, "--warmup", 0.2]
-    result, slices = take_turns(3, *flags, *engine, *more)
+    flags = f"--connections 10 --duration 0.5 --warmup 0.2 {engine} {more}"
+    result, slices = take_turns(3, flags)
     assert result["rounds"] >= 2
     assert result["warmup_rounds"] >= 1
     assert result["stop"] == "duration"
@@ -129,12 +126,12 @@ def test_slices_add_up_to_the_totals(take_turns, engine, more):
         assert counted["slice_seconds"].min() >= SLICE_S
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
+@pytest.mark.parametrize("more", ["", "--threads 2", "--processes 2"])
 @pytest.mark.parametrize("users", [50, 1000, 2000])
 def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
     """All wait for an answer most of the time, and all are asked more than once."""
-    flags = ["--connections", users, "--duration", 0.5, "--warmup", 0, *more]
-    result, slices = take_turns(2, *flags, *engine, watch=True)
+    flags = f"--connections {users} --duration 0.5 --warmup 0 {more} {engine}"
+    result, slices = take_turns(2, flags, watch=True)
     for target, counted in by_target(result, slices):
         answers = counted["lead_in_requests"] + counted["requests"]
         longest = counted["slice_seconds"] >= 25 * SLICE_S
@@ -146,10 +143,8 @@ def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
 
 
 def test_a_slice_waits_for_answers_twenty_five_times_its_length_at_most(take_turns):
-    slow = ("thread", "--workload", "work")
-    work = ["--workload", "work", "--delay", "fixed:400ms"]
-    flags = ["--connections", 1, *work, "--duration", 0.5]
-    _, slices = take_turns(1, *flags, server=slow)
+    flags = "--connections 1 --workload work --delay fixed:400ms --duration 0.5"
+    _, slices = take_turns(1, flags, server="thread --workload work")
     assert set(slices["lead_in_requests"] + slices["requests"]) == {2}
     assert slices["slice_seconds"].min() >= 0.8
     assert slices["slice_seconds"].max() < 25 * SLICE_S + 0.4
@@ -162,9 +157,9 @@ def test_a_slice_begins_when_its_users_do(take_turns):
     With one answer a slice, each of them would hold that wait if its user began before.
     One server: two would take both cores from the client.
     """
-    flags = ["--workload", "work", "--delay", "fixed:5ms", "--slice", "4ms"]
-    server = ["epoll", "--workload", "work", "--busy-wait"]
-    result, _ = take_turns(1, *flags, "--duration", 2, server=server, watch=True)
+    flags = "--workload work --delay fixed:5ms --slice 4ms --duration 2"
+    server = "epoll --workload work --busy-wait"
+    result, _ = take_turns(1, flags, server=server, watch=True)
     (target,) = result["targets"]
     assert target["response"]["n"] > 20
     assert target["response"]["min_ns"] < 5.5e6  # 0.6 ms of looks at least
@@ -174,8 +169,7 @@ def test_every_round_has_each_target_once(take_turns):
     """Orders are shuffled by the seed: equal for one seed, different for two."""
     orders = []
     for seed in (1, 1, 2):
-        flags = ["--duration", 0.9, "--warmup", 0, "--seed", seed]
-        _, slices = take_turns(3, *flags)
+        _, slices = take_turns(3, f"--duration 0.9 --warmup 0 --seed {seed}")
         rounds = slices.groupby("round")
         assert (slices["position"] == rounds.cumcount()).all()
         orders.append(rounds["target"].agg(tuple).tolist())
@@ -197,8 +191,8 @@ def test_one_asks_while_the_others_rest(take_turns, engine):
             connection.sendall(data)
 
     with serving(note) as a, serving(note) as b:
-        flags = ["--connections", 4, "--duration", 0.6, "--warmup", 0, *engine]
-        result, slices = take_turns([a.port, b.port], *flags)
+        flags = f"--connections 4 --duration 0.6 --warmup 0 {engine}"
+        result, slices = take_turns([a.port, b.port], flags)
     for server, target in zip((a, b), result["targets"], strict=True):
         assert asked.count(server.port) == target["requests"]["completed"] > 50
     assert changes(asked) == changes(slices["target"]) > 10
@@ -210,8 +204,7 @@ def changes(order: Iterable[int]) -> int:
 
 @pytest.mark.parametrize("lead_in", ["0", "5ms"])
 def test_the_lead_in_is_counted_apart(take_turns, lead_in):
-    flags = ["--duration", 0.8, "--warmup", 0, "--lead-in", lead_in]
-    result, slices = take_turns(2, *flags)
+    result, slices = take_turns(2, f"--duration 0.8 --warmup 0 --lead-in {lead_in}")
     lead_in_s = 0 if lead_in == "0" else 0.005
     assert result["lead_in_s"] == lead_in_s
     slices = of_target(slices, 0)
@@ -224,29 +217,28 @@ def test_the_lead_in_is_counted_apart(take_turns, lead_in):
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("more", [(), ("--processes", 3)])
+@pytest.mark.parametrize("more", ["", "--processes 3"])
 def test_targets_may_have_other_numbers_of_users(take_turns, engine, more):
     users = [3, 200, 40]
-    flags = ["--connections", "3,200,40", *engine, *more]
-    result, _ = take_turns(3, *flags, "--active", 2)
+    flags = f"--connections 3,200,40 {engine} {more}"
+    result, _ = take_turns(3, flags, "--active 2")
     for i, target in enumerate(result["targets"]):
         assert target["connections"]["asked"] == users[i]
         assert target["connections"]["established"] == users[i]
         assert target["active"] == 2
         assert target["window"]["requests"] > 0
         assert not any(errors(target).values())
-    everybody, _ = take_turns(3, *flags)
+    everybody, _ = take_turns(3, flags)
     for i, target in enumerate(everybody["targets"]):
         assert target["active"] == users[i]
         assert target["fairness"]["users"] == users[i]
 
 
 @pytest.mark.sweeps
-@pytest.mark.parametrize("more", [[], ["--rate", 500, "--late", "0.2ms"]])
+@pytest.mark.parametrize("more", ["", "--rate 500 --late 0.2ms"])
 def test_a_thread_may_have_no_user_of_a_target(take_turns, engine, more):
     """Then it has no row of one either (test_sanitizers sees who reads it)."""
-    flags = ["--connections", "9,2", "--threads", 4, *engine, *more]
-    result, _ = take_turns(2, *flags)
+    result, _ = take_turns(2, f"--connections 9,2 --threads 4 {engine} {more}")
     for target, users in zip(result["targets"], [9, 2], strict=True):
         assert target["connections"]["surviving"] == users
         assert target["window"]["requests"] > 0
@@ -254,8 +246,7 @@ def test_a_thread_may_have_no_user_of_a_target(take_turns, engine, more):
 
 @pytest.mark.serial
 def test_equal_servers_get_equal_figures(take_turns):
-    flags = ["--connections", 20, "--duration", 4, "--warmup", 1]
-    _, slices = take_turns(2, *flags, watch=True)
+    _, slices = take_turns(2, "--connections 20 --duration 4 --warmup 1", watch=True)
     a, b = (of_target(slices, number).reset_index() for number in (0, 1))
     assert len(a) == len(b) > 30
     rate = [of["requests"] / of["seconds"] for of in (a, b)]
@@ -271,8 +262,8 @@ def test_cpu_time_agrees_with_another_way_to_read_it(take_turns, model):
         families = [psutil.Process(process.pid) for process in processes]
         before = list(map(cpu_s, families))
         members = 1 + len(families[0].children())
-        flags = ["--connections", 4, "--duration", 1, "--warmup", 0]
-        _, slices = take_turns(ports, *flags, *watching(processes))
+        flags = "--connections 4 --duration 1 --warmup 0"
+        _, slices = take_turns(ports, flags, watching(processes))
         after = list(map(cpu_s, families))
     near = {"rel": 0.05, "abs": 0.02 * members + 0.02}
     for number in range(2):
@@ -296,23 +287,23 @@ def test_children_that_ended_keep_their_time(take_turns):
         client.wait()
         times.extend(psutil.Process(process.pid).cpu_times() for process in processes)
 
-    flags = ["--connections", 4, "--requests-per-connection", 1, "--duration", 1]
+    flags = "--connections 4 --requests-per-connection 1 --duration 1"
     look = {"watch": True, "during": look_at_the_end}
-    _, slices = take_turns(2, *flags, server=["fork"], **look)
+    _, slices = take_turns(2, flags, server="fork", **look)
     for number, time_s in enumerate(times):
         every = slices[slices["target"] == number]
         assert time_s.children_user + time_s.children_system > 0.05
         assert clocks_s(every) == pytest.approx(sum(time_s[:4]), rel=0.1, abs=0.05)
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", 2]])
+@pytest.mark.parametrize("more", ["", "--threads 2"])
 def test_a_target_that_dies_ends_its_own_slices(take_turns, engine, more):
     def kill_second(client, processes, path):
         wrote_rounds(path)
         processes[1].kill()
 
-    flags = ["--connections", 6, "--duration", 1.2, *engine, *more]
-    result, slices = take_turns(2, *flags, watch=True, during=kill_second)
+    flags = f"--connections 6 --duration 1.2 {engine} {more}"
+    result, slices = take_turns(2, flags, watch=True, during=kill_second)
     alive, dead = result["targets"]
     assert result["stop"] == alive["stop"] == "duration"
     assert not errors(alive)
@@ -327,7 +318,7 @@ def test_a_target_that_dies_ends_its_own_slices(take_turns, engine, more):
     assert slices["target"].iloc[-1] == 0
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", 2]])
+@pytest.mark.parametrize("more", ["", "--threads 2"])
 def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     """It answers 40 requests and then keeps silent, its connections open."""
 
@@ -338,9 +329,8 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
                 connection.sendall(data)
 
     with serving(echo) as well, serving(mute) as hung:
-        flags = ["--connections", 4, "--duration", 1, "--drain", 0.3, "--warmup", 0]
-        ports = [well.port, hung.port]
-        result, slices = take_turns(ports, *flags, *engine, *more)
+        flags = f"--connections 4 --duration 1 --drain 0.3 --warmup 0 {engine} {more}"
+        result, slices = take_turns([well.port, hung.port], flags)
     alive, dead = result["targets"]
     assert not errors(alive)
     assert alive["stop"] == "duration"
@@ -354,14 +344,14 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     assert alive["slices"]["counted"] > 10
 
 
-@pytest.mark.parametrize("settle", [[], ["--settle", 2]])
+@pytest.mark.parametrize("settle", ["", "--settle 2"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
     """It is given up alone, in a run that lets its users settle as well."""
     order = slice(None, None, 1 if first else -1)
     with servers(1) as (_, (port,)), reserved_port() as closed:
-        flags = ["--connections", 3, "--duration", 0.3, *settle, *engine]
-        result, slices = take_turns([closed, port][order], *flags)
+        flags = f"--connections 3 --duration 0.3 {settle} {engine}"
+        result, slices = take_turns([closed, port][order], flags)
     assert set(slices["target"]) == {1 if first else 0}
     refused, served = result["targets"][order]
     assert refused["slices"]["ended_early"] == {"round": 0, "reason": "refused"}
@@ -375,8 +365,7 @@ def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
 def test_a_target_that_found_no_descriptors_is_reported():
     """A limit of the client is none of the server's doing."""
     with servers(2) as (_, ports):
-        flags = ["--connections", 20, "--duration", 0.2]
-        words = in_turns(ports, *flags)
+        words = in_turns(ports, "--connections 20 --duration 0.2")
         limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
         done = subprocess.run(limited, capture_output=True, text=True)
     assert "--connections 20 " in done.stderr
@@ -395,14 +384,14 @@ def test_nobody_there_is_a_result():
     assert result["rounds"] == 0
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", 2], ["--processes", 2]])
+@pytest.mark.parametrize("more", ["", "--threads 2", "--processes 2"])
 @pytest.mark.parametrize("arrivals", ["poisson", "paced"])
 def test_all_of_the_rate_goes_to_the_slices_target(take_turns, arrivals, more):
     """Every target gets the rate in its slices, and the same arrivals as the others."""
     rate = 4000
-    flags = ["--connections", 8, "--rate", rate, "--arrivals", arrivals]
-    flags += ["--duration", 1, "--warmup", 0.1, "--lead-in", 0, *more]
-    result, every = take_turns(2, *flags)
+    flags = f"--connections 8 --rate {rate} --arrivals {arrivals}"
+    flags += f" --duration 1 --warmup 0.1 --lead-in 0 {more}"
+    result, every = take_turns(2, flags)
     for target, slices in by_target(result, every):
         due = rate * SLICE_S * len(slices)
         spread = 2 if arrivals == "paced" else 4 * due**0.5
@@ -426,12 +415,11 @@ def stand_still(client: subprocess.Popen, _: object, path: Path) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", 2]])
+@pytest.mark.parametrize("more", ["", "--threads 2"])
 def test_a_slice_in_which_the_client_was_late_is_repeated(take_turns, more):
     """The client stands still for 50 ms, five times: that is not the servers' doing."""
-    flags = ["--connections", 8, "--rate", 4000, "--late", "2ms", *more]
-    flags += ["--duration", 1.5, "--warmup", 0.1]
-    result, slices = take_turns(2, *flags, during=stand_still)
+    flags = f"--connections 8 --rate 4000 --late 2ms {more} --duration 1.5 --warmup 0.1"
+    result, slices = take_turns(2, flags, during=stand_still)
     late = slices[slices["late"] == 1]
     assert result["repeated"] >= 3
     # on a busy machine the time for that ends, and whole rounds are set aside
@@ -459,10 +447,10 @@ def test_a_slice_in_which_the_client_was_late_is_repeated(take_turns, more):
 
 def test_a_client_that_is_always_late_does_not_go_on_for_ever(take_turns):
     """Slices are repeated for --duration; then one counts, and the lag says how."""
-    flags = ["--connections", 8, "--rate", 4000, "--late", "0.001ms"]
-    flags += ["--duration", 0.5, "--warmup", 0, "--spin", 0]
+    flags = "--connections 8 --rate 4000 --late 0.001ms"
+    flags += " --duration 0.5 --warmup 0 --spin 0"
     began = time.monotonic()
-    result, _ = take_turns(1, *flags)
+    result, _ = take_turns(1, flags)
     assert result["repeated"] > 0
     assert result["late_rounds"] > 0
     assert result["rounds"] > 0
@@ -471,9 +459,9 @@ def test_a_client_that_is_always_late_does_not_go_on_for_ever(take_turns):
 
 def test_thinking_goes_on_only_in_slices(take_turns, engine):
     """N = X (R + Z) by the time of its slices: who rests does not think."""
-    flags = ["--connections", 20, "--think", "exponential:30", "--duration", 3]
-    flags += ["--warmup", 0.5, "--lead-in", 0, *engine]
-    result, every = take_turns(2, *flags)
+    flags = "--connections 20 --think exponential:30 --duration 3"
+    flags += f" --warmup 0.5 --lead-in 0 {engine}"
+    result, every = take_turns(2, flags)
     for target, slices in by_target(result, every):
         in_slices = slices["requests"].sum() / (SLICE_S * len(slices))
         response_s = target["response"]["mean_ns"] / 1e9
@@ -484,23 +472,22 @@ def test_thinking_goes_on_only_in_slices(take_turns, engine):
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--workload", "work", "--delay", "1", "--buckets", "3"],
-        ["--workload", "work", "--threads", "2"],
-        ["--workload", "http", "--path", "/"],
-        ["--workload", "http", "--path", "/", "--requests-per-connection", "2"],
-        ["--size", "1-20000"],
-        ["--requests-per-connection", "3", "--threads", "2"],
-        ["--settle", "2"],
-        ["--settle", "2", "--threads", "2"],
-        ["--active", "2", "--threads", "2"],
+        "--workload work --delay 1 --buckets 3",
+        "--workload work --threads 2",
+        "--workload http --path /",
+        "--workload http --path / --requests-per-connection 2",
+        "--size 1-20000",
+        "--requests-per-connection 3 --threads 2",
+        "--settle 2",
+        "--settle 2 --threads 2",
+        "--active 2 --threads 2",
     ],
 )
 def test_every_workload_takes_turns(take_turns, engine, flags):
-    kind = flags[1] if flags[0] == "--workload" else "echo"
-    root = [] if kind != "http" else ["--root", "src_c/www"]
-    common = ["--connections", 6, "--duration", 0.4, *engine]
-    server = ["epoll", "--workload", kind, *root]
-    result, _ = take_turns(2, *common, *flags, server=server)
+    kind = flags.split()[1] if flags.startswith("--workload") else "echo"
+    root = "--root src_c/www" if kind == "http" else ""
+    flags = f"--connections 6 --duration 0.4 {engine} {flags}"
+    result, _ = take_turns(2, flags, server=f"epoll --workload {kind} {root}")
     for target in result["targets"]:
         assert not errors(target)
         assert target["window"]["requests"] > 20
@@ -510,9 +497,8 @@ def test_every_workload_takes_turns(take_turns, engine, flags):
 
 def test_files_say_which_target(take_turns, tmp_path):
     files = [tmp_path / name for name in ("users.csv", "histogram.csv")]
-    flags = ["--connections", 3, "--duration", 0.2]
-    flags += ["--per-connection", files[0], "--histogram", files[1]]
-    result, _ = take_turns(2, *flags)
+    named = ["--per-connection", files[0], "--histogram", files[1]]
+    result, _ = take_turns(2, "--connections 3 --duration 0.2", *named)
     users, slots = map(pd.read_csv, files)
     for number, target in enumerate(result["targets"]):
         requests = users.loc[users["target"] == number, "requests"]
@@ -522,7 +508,7 @@ def test_files_say_which_target(take_turns, tmp_path):
         assert response["count"].sum() == target["response"]["n"]
 
 
-@pytest.mark.parametrize("more", [[], ["--threads", "2"], ["--processes", "2"]])
+@pytest.mark.parametrize("more", ["", "--threads 2", "--processes 2"])
 def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
     """Rounds are written when they are complete, while the run goes on."""
 
@@ -533,8 +519,7 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
         assert text.count("\n") % 2 == 1
         client.terminate()
 
-    flags = ["--duration", 30, "--warmup", 0, *more]
-    result, slices = take_turns(2, *flags, during=end)
+    result, slices = take_turns(2, f"--duration 30 --warmup 0 {more}", during=end)
     assert result["stop"] == "interrupted"
     for target, counted in by_target(result, slices):
         assert target["stop"] == "interrupted"
@@ -545,8 +530,7 @@ def test_a_signal_ends_a_run_at_the_end_of_a_slice(take_turns, more):
 def test_loss_of_a_process_ends_the_others():
     """A thread that never rests again must not be waited for."""
     with servers(2) as (_, ports):
-        flags = ["--duration", 30, "--processes", 2, "--connections", 4]
-        words = in_turns(ports, *flags)
+        words = in_turns(ports, "--duration 30 --processes 2 --connections 4")
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         for which in (0, 1):
             with subprocess.Popen(words, **pipes) as client:
@@ -562,8 +546,7 @@ def test_loss_of_a_process_ends_the_others():
 
 def test_a_server_that_rests_uses_no_time(take_turns):
     """Its idle connections cost neither side anything between slices."""
-    flags = ["--connections", 200, "--duration", 1]
-    result, every = take_turns(2, *flags, watch=True)
+    result, every = take_turns(2, "--connections 200 --duration 1", watch=True)
     for target in result["targets"]:
         slices = target["slices"]
         assert slices["server_cpu_s"] > 0
@@ -572,20 +555,19 @@ def test_a_server_that_rests_uses_no_time(take_turns):
     assert every["waiting"].min() >= 0
 
 
-def fixed(begin_ns: int | None, *flags: object, order: int = 5) -> list[object]:
+def fixed(begin_ns: int | None, flags: str = "", *, order: int = 5) -> str:
     """Return flags for slices at fixed moments, 40 ms apart; None: they are told."""
-    slicing = ["--slice", "30ms", "--pause", "10ms", "--lead-in", "6ms"]
-    begin = ["--begin-told"] if begin_ns is None else ["--begin-at", begin_ns]
-    window = ["--duration", 0.6, "--warmup", 0.1]
-    return [*slicing, "--order", order, *begin, *window, *flags]
+    lengths = "--slice 30ms --pause 10ms --lead-in 6ms --duration 0.6 --warmup 0.1"
+    begin = "--begin-told" if begin_ns is None else f"--begin-at {begin_ns}"
+    return f"{lengths} --order {order} {begin} {flags}"
 
 
 def test_the_order_at_fixed_moments_has_a_seed_of_its_own(take_turns):
     """That of all clients, whatever each of them asks by its own seed."""
     orders = []
     for order, seed in [(5, 1), (5, 2), (8, 1), (0, 1)]:
-        flags = fixed(None, "--seed", seed, order=order)
-        _, slices = take_turns(4, *flags, during=lambda client, *_: tell([client], 0.2))
+        flags = fixed(None, f"--seed {seed}", order=order)
+        _, slices = take_turns(4, flags, during=lambda client, *_: tell([client], 0.2))
         orders.append(slices.set_index(["round", "position"])["target"].to_dict())
     first, same, *others = orders
     both = first.keys() & same.keys()
@@ -648,12 +630,12 @@ def test_clients_take_the_same_turns_at_fixed_moments(tmp_path, run):
     with servers(2) as (processes, ports):
 
         def commands(begin_ns: int | None) -> Iterator[list]:
-            flags_of = [["--seed", 1], ["--seed", 2, "--threads", 2]]
-            flags_of += [["--only-watch", *watching(processes)]]
+            watch = f"--only-watch {watching(processes)}"
+            flags_of = ["--seed 1", "--seed 2 --threads 2", watch]
             for flags, path in zip(flags_of, paths, strict=True):
                 path.unlink(missing_ok=True)
-                flags = [*flags, "--connections", 6, "--slices", path]
-                yield in_turns(ports, *fixed(begin_ns, *flags))
+                flags = fixed(begin_ns, f"{flags} --connections 6")
+                yield in_turns(ports, flags, "--slices", path)
 
         def came() -> bool:
             listening, asked = 1, 2 * 6
@@ -688,8 +670,8 @@ def test_a_watch_that_is_interrupted_tells_whole_slices_only(
     A slice is whole when the next is announced, 100 ms before it begins. A signal that
     was sent too late is sent to another client.
     """
-    flags = ["--begin-told", "--slice", "200ms", "--pause", "400ms"]
-    flags += ["--only-watch", "--warmup", 0, "--duration", 10]
+    flags = "--begin-told --slice 200ms --pause 400ms"
+    flags += " --only-watch --warmup 0 --duration 10"
     sent_s = [10.0]
 
     def interrupt(client: subprocess.Popen, *_: object) -> None:
@@ -700,7 +682,7 @@ def test_a_watch_that_is_interrupted_tells_whole_slices_only(
 
     while sent_s[-1] > latest_s:
         assert len(sent_s) < 10, sent_s
-        result, slices = take_turns(2, *flags, watch=True, during=interrupt)
+        result, slices = take_turns(2, flags, watch=True, during=interrupt)
     assert result["stop"] == "interrupted"
     assert slices["slice_seconds"].tolist() == pytest.approx([0.2] * whole)
 
@@ -709,7 +691,7 @@ def test_a_client_that_comes_late_leaves_slices_out(take_turns):
     def tell_late(client: subprocess.Popen, *_: object) -> None:
         tell([client], -0.3)
 
-    result, slices = take_turns(2, *fixed(None), during=tell_late)
+    result, slices = take_turns(2, fixed(None), during=tell_late)
     assert slices["begin_ns"].iloc[0] >= 280_000_000
     assert slices["round"].iloc[-1] == 11
     assert result["stop"] == "duration"
@@ -717,15 +699,15 @@ def test_a_client_that_comes_late_leaves_slices_out(take_turns):
 
 def test_a_watch_that_comes_much_too_late_ends_at_once(take_turns):
     """A moment just after boot: the look before it would have been before boot."""
-    flags = ["--begin-at", 1, "--slice", "30ms", "--pause", "10ms", "--only-watch"]
-    result, slices = take_turns(2, *flags, "--duration", 0.6, watch=True)
+    flags = "--begin-at 1 --slice 30ms --pause 10ms --only-watch --duration 0.6"
+    result, slices = take_turns(2, flags, watch=True)
     assert (result["stop"], result["rounds"], len(slices)) == ("duration", 0, 0)
 
 
 def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
     """Nothing is repeated, as others take the same turns; none may be left."""
-    flags = ["--rate", 2000, "--late", "0.001ms"]
-    result, every = take_turns(2, *fixed(time.monotonic_ns() + 300_000_000, *flags))
+    flags = "--rate 2000 --late 0.001ms"
+    result, every = take_turns(2, fixed(time.monotonic_ns() + 300_000_000, flags))
     slices = every[every["round"] >= 2]  # the warm-up's
     most_ns = (slices["response_p99_ns"] // 10).clip(lower=1000)
     late = slices.loc[slices["lag_p99_ns"] > most_ns, "round"].unique()
@@ -743,9 +725,9 @@ def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
 
 def test_a_late_round_is_left_out_of_a_target_that_missed_the_next(take_turns):
     """A client that stands still has rounds of one slice, late ones after late ones."""
-    flags = ["--rate", 4000, "--late", "0.001ms", "--duration", 1.5]
-    words = fixed(time.monotonic_ns() + 300_000_000, *flags)
-    result, slices = take_turns(2, *words, during=stand_still)
+    flags = "--rate 4000 --late 0.001ms --duration 1.5"
+    flags = fixed(time.monotonic_ns() + 300_000_000, flags)
+    result, slices = take_turns(2, flags, during=stand_still)
     rounds = slices.groupby("round")["late"].agg(list)
     assert [1] in rounds.tolist()  # one slice, as the other was missed
     for target, counted in by_target(result, slices):

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.harness import CLIENT, FakeServer, echo, serving, turns, wait_for
+from tests.client.harness import (
+    CLIENT,
+    FakeServer,
+    echo,
+    serving,
+    turns,
+    wait_for,
+    words,
+)
 
 DELAY_S = 0.02
 
@@ -26,11 +34,11 @@ def held(result: dict) -> float:
 
 
 @pytest.mark.parametrize(
-    "more", [[], ["--threads", 2], ["--processes", 2], ["--rate", 40], ["--think", 5]]
+    "more", ["", "--threads 2", "--processes 2", "--rate 40", "--think 5"]
 )
 def test_a_window_holds_as_many_response_times_as_asked(load, engine, more):
-    flags = ["--connections", 4, "--duration", 0.1, "--warmup", 0.2, *more, *engine]
-    result, _ = load(slow, *flags, "--response-times", 20)
+    flags = f"--connections 4 --duration 0.1 --warmup 0.2 {more} {engine}"
+    result, _ = load(slow, flags, "--response-times 20")
     assert result["window"]["seconds"] >= 20 * DELAY_S * 0.8
     assert held(result) == pytest.approx(20, rel=0.4)
     assert result["stop"] == "duration"
@@ -38,36 +46,34 @@ def test_a_window_holds_as_many_response_times_as_asked(load, engine, more):
 
 @pytest.mark.parametrize("wanted", [0, 3])
 def test_a_window_is_no_shorter_than_its_duration(load, wanted):
-    flags = ["--duration", 0.2, "--warmup", 0.1, "--response-times", wanted]
-    result, _ = load(slow, *flags)
+    result, _ = load(slow, f"--duration 0.2 --warmup 0.1 --response-times {wanted}")
     assert result["window"]["seconds"] == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize(("more", "most"), [([], 0.25), (["--duration-max", 0.1], 0.1)])
+@pytest.mark.parametrize(("more", "most"), [("", 0.25), ("--duration-max 0.1", 0.1)])
 def test_a_window_is_not_prolonged_without_end(load, more, most):
-    flags = ["--duration", 0.05, "--warmup", 0.1, "--response-times", 100, *more]
-    result, _ = load(slow, *flags)
+    result, _ = load(slow, f"--duration 0.05 --warmup 0.1 --response-times 100 {more}")
     assert result["window"]["seconds"] == pytest.approx(most)
 
 
 def test_rounds_go_on_until_the_slowest_target_has_enough():
-    flags = ["--connections", 2, "--duration", 0.1, "--warmup", 0.05]
-    flags += ["--response-times", 20, "--slice", "30ms", "--duration-max", 5]
+    flags = "--connections 2 --duration 0.1 --warmup 0.05"
+    flags += " --response-times 20 --slice 30ms --duration-max 5"
     with serving(slow) as first, serving(echo) as second:
-        result = turns([first.port, second.port], *flags)
+        result = turns([first.port, second.port], flags)
     slowest, fastest = result["targets"]
     assert 20 <= held(slowest) < 40
     assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
 
 
 def test_rounds_do_not_go_on_for_ever(load):
-    flags = ["--duration", 0.1, "--response-times", 1000, "--slice", "30ms"]
-    result, _ = load(slow, *flags, "--duration-max", 0.3)
+    flags = "--duration 0.1 --response-times 1000 --slice 30ms --duration-max 0.3"
+    result, _ = load(slow, flags)
     assert 0.2 < result["targets"][0]["window"]["seconds"] < 0.6
 
 
 #: a window of 100 ms, which begins 50 ms after the load
-SHORT = ["--connections", 4, "--duration", 0.1, "--warmup", 0.05]
+SHORT = "--connections 4 --duration 0.1 --warmup 0.05"
 
 
 def begins_at(window: dict, agreed: int) -> None:
@@ -77,32 +83,32 @@ def begins_at(window: dict, agreed: int) -> None:
 
 def test_the_load_begins_at_a_moment_that_was_agreed(load, engine):
     agreed = time.monotonic_ns() + 400_000_000
-    result, _ = load(echo, *SHORT, *engine, "--begin-at", agreed)
+    result, _ = load(echo, f"{SHORT} {engine} --begin-at {agreed}")
     begins_at(result["window"], agreed)
     assert result["self"]["dialing_s"] <= 0.4
 
 
 def test_a_moment_that_is_over_delays_nothing(load):
     began = time.monotonic_ns()
-    flags = ["--duration", 0.1, "--begin-at", began - 1_000_000_000]
-    window = load(echo, *flags)[0]["window"]
+    over = began - 1_000_000_000
+    window = load(echo, f"--duration 0.1 --begin-at {over}")[0]["window"]
     assert began < window["begin_ns"] < window["end_ns"] <= time.monotonic_ns()
 
 
 @contextlib.contextmanager
-def told_late(port: int, *flags: object) -> Iterator[subprocess.Popen]:
+def told_late(port: int, flags: str) -> Iterator[subprocess.Popen]:
     """Start a client that awaits its moment; yield when all have connected."""
-    words = [CLIENT, f"127.0.0.1:{port}", "--begin-told", *map(str, flags)]
+    command = [CLIENT, f"127.0.0.1:{port}", "--begin-told", *words(flags)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(words, **pipes) as process:
+    with subprocess.Popen(command, **pipes) as process:
         assert json.loads(process.stdout.readline()) == {"event": "connected"}
         yield process
 
 
-@pytest.mark.parametrize("flags", [[], ["--threads", 2], ["--processes", 2]])
+@pytest.mark.parametrize("flags", ["", "--threads 2", "--processes 2"])
 def test_the_load_begins_at_a_moment_that_is_told_late(engine, flags):
-    flags = [*SHORT, *flags, *engine]
-    with serving(echo) as server, told_late(server.port, *flags) as process:
+    flags = f"{SHORT} {flags} {engine}"
+    with serving(echo) as server, told_late(server.port, flags) as process:
         wait_for(lambda: len(server.peers) == 4)
         time.sleep(0.1)
         assert not server.bytes_in
@@ -116,8 +122,7 @@ def test_the_load_begins_at_a_moment_that_is_told_late(engine, flags):
 
 @pytest.mark.parametrize("line", [b"", b"soon\n"])
 def test_a_moment_that_is_never_told_ends_the_client(line):
-    flags = ["--connections", 2]
-    with serving(echo) as server, told_late(server.port, *flags) as process:
+    with serving(echo) as server, told_late(server.port, "--connections 2") as process:
         out, _ = process.communicate(line, timeout=10)
     assert json.loads(out)["stop"] == "interrupted"
     assert not server.bytes_in

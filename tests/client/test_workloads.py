@@ -32,8 +32,8 @@ def work(connection: socket.socket, server: FakeServer) -> None:
     ],
 )
 def test_work_asks_for_delays(load, delay, lowest, highest):
-    flags = ["--workload", "work", "--delay", delay, "--buckets", 3]
-    result, server = load(work, *flags, "--connections", 5, "--requests", 10)
+    flags = f"--workload work --delay {delay} --buckets 3 --connections 5 --requests 10"
+    result, server = load(work, flags)
     requests = [tuple(map(int, text.split())) for text in server.peers if " " in text]
     delays = [delay_us for delay_us, _ in requests]
     assert len(requests) == result["requests"]["completed"] == 50
@@ -49,8 +49,7 @@ def test_work_answers_that_are_too_small(load):
         while connection.recv(100):
             connection.sendall(b"3\n")
 
-    flags = ["--workload", "work", "--delay", "1ms"]
-    result, _ = load(forget, *flags)
+    result, _ = load(forget, "--workload work --delay 1ms")
     assert errors(result) == {"mismatch": 1}
 
 
@@ -79,8 +78,8 @@ def page(*, version: str = "1.1", status: str = "200 OK", length: bool = True):
     ids=["keep-alive", "close", "to-the-end"],
 )
 def test_http(load, engine, options, connections):
-    flags = ["--workload", "http", "--path", "/a/page", "--requests", 10]
-    result, server = load(page(**options), *flags, "--connections", 3, *engine)
+    flags = f"--workload http --path /a/page --requests 10 --connections 3 {engine}"
+    result, server = load(page(**options), flags)
     assert errors(result) == {}
     assert result["requests"]["completed"] == server.bytes_in == 30
     assert len(server.peers) == connections
@@ -88,16 +87,15 @@ def test_http(load, engine, options, connections):
 
 
 def test_http_says_that_it_will_close(load):
-    flags = ["--workload", "http", "--path", "/a/page"]
-    per = ["--requests", 6, "--requests-per-connection", 2]
-    result, server = load(page(), *flags, *per)
+    flags = "--workload http --path /a/page --requests 6 --requests-per-connection 2"
+    result, server = load(page(), flags)
     assert len(server.peers) == 3
     assert errors(result) == {}
 
 
 def test_http_status_is_an_error_but_an_answer(load):
-    flags = ["--workload", "http", "--path", "/a/page", "--requests", 4]
-    result, _ = load(page(status="503 Busy"), *flags)
+    flags = "--workload http --path /a/page --requests 4"
+    result, _ = load(page(status="503 Busy"), flags)
     assert errors(result) == {"status": 4}
     assert result["requests"]["completed"] == 4
     assert result["connections"]["surviving"] == 1
