@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -65,69 +66,63 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-TWO = ["compare", "epoll", "poll"]
+TWO = "compare epoll poll"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nope"], "No such command 'nope'"),
-        (["notebook", "99"], "no notebook '99'"),
-        (["notebook", "01", "-p", "trils", "3"], "did you mean 'trials'"),
-        (["notebook", "01", "-p", "trials", "many"], "trials: 'many'"),
-        (["notebook", "01", "-p", "trials"], "requires 2 arguments"),
-        (["notebook", "01", "-p", "run", "mine"], "run: 'mine' .* --run"),
-        (["notebook", "01", "-p", "root", "/x"], "root: '/x' "),
-        (["paper", "--profile", "quik"], "did you mean 'quick'"),
-        (["paper", "--run", "../mine"], "'../mine'"),
-        (["render", "--run", "/tmp/mine"], "'/tmp/mine'"),
-        (["evaluate", "--run", ".."], "'..'"),
-        (["render", "--run", "never-measured"], "never-measured"),
-        (["words", "never-measured"], "no run 'never-measured' below runs/"),
-        (["archive", "--run", "never-measured"], "never-measured"),
-        (["contribute", "--run", "never-measured"], "never-measured"),
-        (["judge", "./mine 8080"], "{port}"),
-        (["judge", "epol"], "did you mean 'epoll'?"),
-        (["judge", "epoll", "--out", __file__], "'--out': .* is a file"),
-        (["judge", "nginx"], "server nginx: workload echo; allowed: http"),
-        (["bench", "epol"], "did you mean 'epoll'"),
-        (["bench", "epoll", "--out", __file__], "'--out': .* is a file"),
-        (["bench", "--budget", "soon"], "--budget: 'soon'; allowed"),
-        (["bench", "--budget", "0s"], "--budget: '0s'; allowed: more than 0"),
-        (["bench", "--until", "never"], "--until: never; allowed"),
-        (
-            ["bench", "--until", "200%"],
-            "--until: 200%; allowed: above 0 and below 100 %",
-        ),
-        (["compare", "epoll"], "servers: 1; two are needed"),
-        (["compare", "epoll", "epoll"], "servers: epoll twice"),
-        (["compare", "epoll", "iterative"], "iterative .* --connections 1"),
-        ([*TWO, "--until", "soon"], "--until: soon; allowed"),
-        ([*TWO, "--until", "0"], "--until: 0; allowed"),
-        ([*TWO, "--budget", "1s"], "budget: 1 s; 3 servers need"),
-        ([*TWO, "--budget", "later"], "--budget: 'later'; allowed"),
-        ([*TWO, "--connections", "0"], "connections: 0; allowed"),
-        ([*TWO, "--connections", "900000"], "connections: 900000; allowed"),
-        ([*TWO, "--workload", "ftp"], "unknown workload 'ftp'"),
-        ([*TWO, "--rate", "-1"], "rate: -1; allowed"),
-        ([*TWO, "--workers", "0"], "workers: 0; allowed: 1"),
-        ([*TWO, "--processes", "-2"], "processes: -2; allowed: 1"),
-        ([*TWO, "--engine", "kqueue"], "'kqueue' is not one of"),
-        ([*TWO, "--seed", "-1"], "--seed.* -1 is not in the range"),
-        ([*TWO, "--requests-per-connection", "-1"], "-1; allowed: 0"),
-        ([*TWO, "--size", "5", "--workload", "work"], "size: 5; allowed"),
-        ([*TWO, "--delay", "5x", "--workload", "work"], "client: .*--delay 5x: want"),
-        (["compare", "epoll", "poll:backlog=x"], "server poll: .*--backlog x: want"),
-        (
-            ["compare", "epoll", "poll:speed=9"],
-            "'speed=9'; allowed: NAME=VALUE of workers",
-        ),
+        ("nope", "No such command 'nope'"),
+        ("notebook 99", "no notebook '99'"),
+        ("notebook 01 -p trils 3", "did you mean 'trials'"),
+        ("notebook 01 -p trials many", "trials: 'many'"),
+        ("notebook 01 -p trials", "requires 2 arguments"),
+        ("notebook 01 -p run mine", "run: 'mine' .* --run"),
+        ("notebook 01 -p root /x", "root: '/x' "),
+        ("paper --profile quik", "did you mean 'quick'"),
+        ("paper --run ../mine", "'../mine'"),
+        ("render --run /tmp/mine", "'/tmp/mine'"),
+        ("evaluate --run ..", "'..'"),
+        ("render --run never-measured", "never-measured"),
+        ("words never-measured", "no run 'never-measured' below runs/"),
+        ("archive --run never-measured", "never-measured"),
+        ("contribute --run never-measured", "never-measured"),
+        ("judge './mine 8080'", "{port}"),
+        ("judge epol", "did you mean 'epoll'?"),
+        (f"judge epoll --out {shlex.quote(__file__)}", "'--out': .* is a file"),
+        ("judge nginx", "server nginx: workload echo; allowed: http"),
+        ("bench epol", "did you mean 'epoll'"),
+        (f"bench epoll --out {shlex.quote(__file__)}", "'--out': .* is a file"),
+        ("bench --budget soon", "--budget: 'soon'; allowed"),
+        ("bench --budget 0s", "--budget: '0s'; allowed: more than 0"),
+        ("bench --until never", "--until: never; allowed"),
+        ("bench --until 200%", "--until: 200%; allowed: above 0 and below 100 %"),
+        ("compare epoll", "servers: 1; two are needed"),
+        ("compare epoll epoll", "servers: epoll twice"),
+        ("compare epoll iterative", "iterative .* --connections 1"),
+        (f"{TWO} --until soon", "--until: soon; allowed"),
+        (f"{TWO} --until 0", "--until: 0; allowed"),
+        (f"{TWO} --budget 1s", "budget: 1 s; 3 servers need"),
+        (f"{TWO} --budget later", "--budget: 'later'; allowed"),
+        (f"{TWO} --connections 0", "connections: 0; allowed"),
+        (f"{TWO} --connections 900000", "connections: 900000; allowed"),
+        (f"{TWO} --workload ftp", "unknown workload 'ftp'"),
+        (f"{TWO} --rate -1", "rate: -1; allowed"),
+        (f"{TWO} --workers 0", "workers: 0; allowed: 1"),
+        (f"{TWO} --processes -2", "processes: -2; allowed: 1"),
+        (f"{TWO} --engine kqueue", "'kqueue' is not one of"),
+        (f"{TWO} --seed -1", "--seed.* -1 is not in the range"),
+        (f"{TWO} --requests-per-connection -1", "-1; allowed: 0"),
+        (f"{TWO} --size 5 --workload work", "size: 5; allowed"),
+        (f"{TWO} --delay 5x --workload work", "client: .*--delay 5x: want"),
+        ("compare epoll poll:backlog=x", "server poll: .*--backlog x: want"),
+        ("compare epoll poll:speed=9", "'speed=9'; allowed: NAME=VALUE of workers"),
     ],
 )
 def test_what_does_not_exist_ends_with_2_and_a_line(
     words, message, client_program, capsys
 ):
-    assert cli(*words) == 2
+    assert cli(*shlex.split(words)) == 2
     assert re.search(message, one_line(capsys.readouterr().err))
 
 
