@@ -12,15 +12,7 @@ import yaml
 from conftest import ROOT, connlab
 
 from connlab import drive, study
-from connlab.drive import (
-    capacity,
-    cores,
-    flags,
-    interleaving,
-    programs,
-    trials,
-    turns,
-)
+from connlab.drive import capacity, cores, flags, interleaving, programs, trials, turns
 from connlab.hosts import carrier, lab, roster
 from connlab.hosts.carrier import Engine
 from connlab.hosts.remote import RemoteHosts
@@ -91,8 +83,7 @@ def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count):
     measured = study.load("r", "s", root=tmp_path, accept=OVERLOOKED)
     for metric in ("throughput_rps", CPU):
         ratio = ratios(measured, metric, by="arm", baseline="one").iloc[0]
-        print(count, metric, ratio["value"], ratio["lo"], ratio["hi"])
-        assert ratio["lo"] < 1.05  # one in 20 misses 1 itself
+        assert ratio["lo"] < 1.05, (metric, ratio)  # one in 20 misses 1 itself
         assert ratio["hi"] > 0.95
         assert ratio["hi"] / ratio["lo"] < 2
 
@@ -108,8 +99,7 @@ def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     while max(shares) < 0.7 and len(shares) < 8:  # rounds that others delay are lost
         root = tmp_path / str(len(shares))
         shares.append(swept(engine, root, 2, **options).window_share)
-    print(shares)
-    assert max(shares) >= 0.7
+    assert max(shares) >= 0.7, shares
 
 
 def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
@@ -122,8 +112,7 @@ def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
     for run in ("r", "here"):
         measured = study.load(run, "s", root=tmp_path, accept=OVERLOOKED)
         ratio = ratios(measured, CPU, baseline="epoll").iloc[0]
-        print(run, ratio["value"], ratio["lo"], ratio["hi"])
-        assert ratio["lo"] > 1
+        assert ratio["lo"] > 1, run
 
 
 def test_cpu_time_is_what_the_server_itself_counts(engine):
@@ -142,7 +131,6 @@ def test_cpu_time_is_what_the_server_itself_counts(engine):
         counted_s = stats["cpu_user_s"] + stats["cpu_system_s"]
         slices = [row for row in outcome.slices if row["target"] == place]
         seen_ns = sum(row["server_cpu_ns"] + row["rest_cpu_ns"] for row in slices)
-        print(place, counted_s, seen_ns / 1e9)
         assert seen_ns / 1e9 == pytest.approx(counted_s, rel=0.15, abs=0.01)
         requests = sum(row["requests"] + row["lead_in_requests"] for row in slices)
         spent_ns = sum(row["server_cpu_ns"] for row in slices)
@@ -217,8 +205,7 @@ def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):
     assert sorted(document["ratios"]["rate"]) == ["epoll again", "epoll:processes=1"]
     for metric in ("rate", "cpu"):
         for name, ratio in document["ratios"][metric].items():
-            print(metric, name, ratio["value"], ratio["lo"], ratio["hi"])
-            assert ratio["lo"] < 1.05  # one in 20 misses 1 itself
+            assert ratio["lo"] < 1.05, (metric, name)  # one in 20 misses 1 itself
             assert ratio["hi"] > 0.95
     for row in document["each_set"]:
         assert 0 < row["client_busy"] <= 1.1
