@@ -128,7 +128,6 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
     [
         ("lessons/epoll", HTTP, "lessons/epoll: workload http; allowed: echo"),
         ("lessons/epoll:workers=3", {}, "lessons/epoll:workers=3: .*settings"),
-        ("lessons/epol", {}, "lessons/epol"),
         ("./mine {port}", {"processes": 2}, "{port}:processes=2: .*no settings$"),
         ("lessons/poll", {"processes": 2}, "lessons/poll:processes=2: .*no settings$"),
         ("go:extra-ns=5", {}, "server go:extra_ns=5: .*takes no settings$"),
@@ -502,14 +501,6 @@ def test_a_server_of_this_machine_that_chose_its_own_core_is_said(
     assert [text.partition(": started")[0] for text in said] == named
     assert all(f"starts have core {core}, the client core" in text for text in said)
     assert document_of(result)["slice_s"] == sets.SLICE_S
-
-
-def test_settings_are_for_servers_that_are_started(monkeypatch):
-    entry = 'label = "far"\nfamily = "readiness"\nlanguage = "C"\nat = "192.0.2.10:7"'
-    entries = servers.parse(f"[far]\n{entry}")
-    monkeypatch.setattr(servers, "entries", lambda: entries)
-    with pytest.raises(ValueError, match="far:workers=2: .*settings"):
-        make_plan(["epoll", "far:workers=2"])
 
 
 # ---- what is said ------------------------------------------------------------------

@@ -255,11 +255,6 @@ def test_servers_that_cannot_run_are_counted_and_not_in_the_way():
     assert "make runtimes" in finding.means
 
 
-def test_without_programs_it_says_to_build_them():
-    report = checkup.judge(_facts() | {"server": "server is not built"}, None)
-    assert "make build" in str(report)
-
-
 def test_programs_of_another_machine_are_to_be_built(tmp_path, monkeypatch):
     server = tmp_path / "server"
     server.write_bytes(b"\x7fELF of another kind")

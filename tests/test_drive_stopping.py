@@ -51,10 +51,6 @@ def test_the_half_width_is_that_of_the_t_interval(values):
     assert half_width == pytest.approx((high - low) / 2 / mean, rel=1e-6)
 
 
-def test_one_value_has_no_interval():
-    assert stopping.relative_half_width([1.0]) is None
-
-
 def test_rules_from_arguments():
     assert stopping.rule(trials=5) == stopping.Rule(5, 5, {})
     adaptive = stopping.rule(trials=5, max_trials=9)
