@@ -349,14 +349,14 @@ def test_who_is_held_against_a_server_that_ends_has_no_ratio(monkeypatch):
     assert "thread" in printed(result)
 
 
-def test_one_wrong_answer_is_enough_to_leave(monkeypatch):
+def test_one_wrong_answer_is_enough_to_leave():
     plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
     one = outcome(plan, dict.fromkeys(names, 1e5), places=3)
     one.reports[1]["errors"]["mismatch"] = 1
     assert list(measure._died(plan, names, one)) == ["poll"]
 
 
-def test_requests_that_fail_are_said_where_users_reconnect(monkeypatch):
+def test_requests_that_fail_are_said_where_users_reconnect():
     """Whoever waits before it tries again has no connection when the set ends."""
     plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
     one = outcome(plan, dict.fromkeys(names, 1e5), places=3, who="poll", how="lost")
@@ -371,7 +371,7 @@ def test_requests_that_fail_are_said_where_users_reconnect(monkeypatch):
     assert document_of(result)["errors"]["poll"]["closed"] == 10
 
 
-def test_a_quantile_that_is_unknown_in_one_set_is_not_measured(monkeypatch):
+def test_a_quantile_that_is_unknown_in_one_set_is_not_measured():
     """It is null where more requests were never answered than it leaves out."""
     plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
     result = comparison.Comparison(plan)
@@ -610,7 +610,7 @@ def test_where_both_sides_are_full_the_queue_tells_who_is_the_limit(
     assert ("limited by the client" in printed(result)) is bound
 
 
-def test_sets_in_which_no_answer_waited_for_the_client_count(monkeypatch):
+def test_sets_in_which_no_answer_waited_for_the_client_count():
     plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")
     result = comparison.Comparison(plan)
     rates = dict.fromkeys(names, 1e6)

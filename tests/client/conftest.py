@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import CLIENT, ENGINES, FakeServer, Handler, client, serving
+from tests.client.harness import ENGINES, FakeServer, Handler, client, command, serving
 
 #: how the client says that there is no io_uring
 NO_URING = (
@@ -27,13 +27,13 @@ def built(build_dir: Path) -> None:
 @pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> str:
     """Give the flag of each engine; skip io_uring where this machine has none."""
-    probe = [CLIENT, "127.0.0.1:9", "--engine", request.param]
-    done = subprocess.run(probe, capture_output=True, text=True)
+    flag = f"--engine {request.param}"
+    done = subprocess.run(command(9, flag), capture_output=True, text=True)
     old = OLD_KERNEL and done.stderr.startswith("client: uring: ")
     if request.param == "uring" and (old or any(t in done.stderr for t in NO_URING)):
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
-    return f"--engine {request.param}"
+    return flag
 
 
 @pytest.fixture

@@ -83,19 +83,19 @@ def started(program: Path, *flags: str) -> Iterator[tuple[subprocess.Popen, int]
             process.terminate()
 
 
-def words(*flags: object) -> list[str]:
-    """Return flags as a program gets them; a text may hold several, as one types."""
+def command(port: int, *flags: object) -> list[object]:
+    """Return the client's words; a text of flags may hold several, as one types."""
     split = (flag.split() if isinstance(flag, str) else [str(flag)] for flag in flags)
-    return list(itertools.chain.from_iterable(split))
+    return [CLIENT, f"127.0.0.1:{port}", *itertools.chain.from_iterable(split)]
 
 
 def client(port: int, *flags: object, **options: object) -> dict:
-    return result_of([CLIENT, f"127.0.0.1:{port}", *words(*flags)], **options)
+    return result_of(command(port, *flags), **options)
 
 
-def result_of(command: list[object], *, timeout: float = 30, **options: object) -> dict:
+def result_of(words: list[object], *, timeout: float = 30, **options: object) -> dict:
     options |= {"capture_output": True, "text": True, "timeout": timeout}
-    done = subprocess.run(command, **options)
+    done = subprocess.run(words, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -105,10 +105,8 @@ SLICE_S = 0.02
 
 def in_turns(ports: list[int], *flags: object) -> list[object]:
     """Return a client's words on several targets, with slices of 20 ms if no other."""
-    flags = words(*flags)
-    if "--slice" not in flags:
-        flags += ["--slice", f"{SLICE_S * 1000:g}ms"]
-    return [CLIENT, *(f"127.0.0.1:{port}" for port in ports), *flags]
+    words = command(ports[0], *(f"127.0.0.1:{port}" for port in ports[1:]), *flags)
+    return words if "--slice" in words else [*words, "--slice", f"{SLICE_S * 1000:g}ms"]
 
 
 def turns(ports: list[int], *flags: object) -> dict:

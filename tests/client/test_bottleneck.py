@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client.harness import SERVER, client, started, words
+from tests.client.harness import SERVER, client, started
 from tests.conformance.harness import unsanitized
 
 
@@ -37,7 +37,7 @@ def test_answers_wait_for_the_slower_side(engine, preloaded, slower, least, most
         if slower == "client":
             faults()
 
-    with started(SERVER, *words("epoll", spin)) as (process, port):
+    with started(SERVER, "epoll", *spin.split()) as (process, port):
         os.sched_setaffinity(process.pid, {first})
         flags = f"--connections 1000 --duration 0.5 {work} {engine}"
         result = client(port, flags, preexec_fn=on_a_core)

@@ -13,16 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.client.harness import (
-    CLIENT,
-    SERVER,
-    client,
-    echo,
-    errors,
-    serving,
-    started,
-    words,
-)
+from tests.client.harness import SERVER, client, command, echo, errors, serving, started
 from tests.conformance.harness import ignore_children, limit_descriptors
 
 
@@ -78,7 +69,7 @@ def test_who_reconnects_takes_another_source_each_time(load, engine):
 
 def with_descriptors(count, port, flags) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [CLIENT, f"127.0.0.1:{port}", *words(flags)],
+        command(port, flags),
         capture_output=True,
         text=True,
         preexec_fn=limit_descriptors(count),

@@ -14,17 +14,16 @@ import pytest
 from conftest import eventually
 
 from tests.client.harness import (
-    CLIENT,
     SERVER,
     FakeServer,
     client,
+    command,
     echo,
     errors,
     reserved_port,
     serving,
     sockets,
     started,
-    words,
 )
 from tests.conformance.harness import unsanitized
 
@@ -74,8 +73,8 @@ def test_requests_that_the_kernel_has_no_memory_for_leave_later(engine, preloade
     faults = {"preexec_fn": preloaded("uring_faults.c", EAGAIN_SUBMITS=5000)}
     with started(SERVER, "epoll") as (_, port):
         flags = f"--connections 600 --requests 6 --think 200 {engine}"
-        command = [CLIENT, f"127.0.0.1:{port}", *words(flags)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, **faults) as process:
+        words = command(port, flags)
+        with subprocess.Popen(words, stdout=subprocess.PIPE, **faults) as process:
             time.sleep(0.4)
             process.send_signal(signal.SIGSTOP)
             time.sleep(0.4)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.client.harness import CLIENT, echo, refused, serving
+from tests.client.harness import CLIENT, command, echo, refused, serving
 
 #: a second target, and how long each is asked
 TURNS = "127.0.0.1:2 --slice 20ms"
@@ -129,7 +129,7 @@ def test_file_that_cannot_be_written():
 def test_a_disk_that_is_full_is_said_and_is_the_status(file):
     """Of each of its files, and of where its result goes."""
     with serving(echo) as server, open("/dev/full", "w") as full:
-        words = [CLIENT, f"127.0.0.1:{server.port}", "--duration", "0.2"]
+        words = command(server.port, "--duration 0.2")
         words += [file, "/dev/full"] if file else []
         words += ["--slice", "20ms"] if file == "--slices" else []
         out = subprocess.PIPE if file else full

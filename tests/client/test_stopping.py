@@ -12,16 +12,15 @@ import psutil
 import pytest
 from conftest import is_running
 
-from tests.client.harness import CLIENT, FakeServer, echo, serving, wait_for, words
+from tests.client.harness import FakeServer, command, echo, serving, wait_for
 
 
 @contextlib.contextmanager
 def running(flags: str) -> Iterator[tuple[subprocess.Popen, FakeServer]]:
     """Start the client on an echo server of ours; yield both."""
     with serving(echo) as server:
-        command = [CLIENT, f"127.0.0.1:{server.port}", *words(flags)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with subprocess.Popen(command, **pipes) as process:
+        with subprocess.Popen(command(server.port, flags), **pipes) as process:
             yield process, server
 
 
@@ -60,11 +59,9 @@ def test_dies_with_its_parent():
         "p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); time.sleep(60)"
     )
     with serving(echo) as server:
-        flags = words("--connections 4 --duration 60 --processes 2")
-        command = [CLIENT, f"127.0.0.1:{server.port}", *flags]
-        with subprocess.Popen(
-            [sys.executable, "-c", script, *command], stdout=subprocess.PIPE
-        ) as parent:
+        flags = "--connections 4 --duration 60 --processes 2"
+        words = [sys.executable, "-c", script, *command(server.port, flags)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as parent:
             child = int(parent.stdout.readline())
             wait_for(lambda: server.bytes_in > 1000)
             workers = psutil.Process(child).children()

@@ -9,15 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.harness import (
-    CLIENT,
-    FakeServer,
-    echo,
-    serving,
-    turns,
-    wait_for,
-    words,
-)
+from tests.client.harness import FakeServer, command, echo, serving, turns, wait_for
 
 DELAY_S = 0.02
 
@@ -98,9 +90,9 @@ def test_a_moment_that_is_over_delays_nothing(load):
 @contextlib.contextmanager
 def told_late(port: int, flags: str) -> Iterator[subprocess.Popen]:
     """Start a client that awaits its moment; yield when all have connected."""
-    command = [CLIENT, f"127.0.0.1:{port}", "--begin-told", *words(flags)]
+    words = command(port, "--begin-told", flags)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as process:
+    with subprocess.Popen(words, **pipes) as process:
         assert json.loads(process.stdout.readline()) == {"event": "connected"}
         yield process
 
