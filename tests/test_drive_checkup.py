@@ -5,6 +5,7 @@ import math
 import os
 import resource
 from types import SimpleNamespace
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -287,16 +288,11 @@ def test_what_the_cores_are_is_among_the_facts(monkeypatch):
 
 
 def test_only_cores_that_trials_may_use_are_watched_for_other_load(monkeypatch):
-    watched = []
-
-    def machine(cores):
-        watched.append(cores)
-        return SimpleNamespace(busy_s=0.0, steal_s=0.0)
-
+    machine = Mock(return_value=SimpleNamespace(busy_s=0.0, steal_s=0.0))
     monkeypatch.setattr(checkup.cores, "available", lambda: (2,))
     monkeypatch.setattr(checkup.procfs, "machine", machine)
     assert checkup._busy(0.01) == 0.0
-    assert watched == [(2,), (2,)]
+    assert machine.mock_calls == [call((2,)), call((2,))]
 
 
 def test_ports_of_a_range():

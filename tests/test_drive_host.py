@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import drive_fakes
 import pytest
@@ -86,16 +87,12 @@ def test_a_missing_program_is_an_error(host):
 def test_a_program_for_which_no_descriptors_are_left_does_not_run(
     host, monkeypatch, call
 ):
-    before, pids = os.listdir("/proc/self/fd"), []
-
-    def none_left(pid: int | str, *_: int) -> int:
-        pids.append(pid)
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
+    before = os.listdir("/proc/self/fd")
+    none_left = Mock(side_effect=OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
     monkeypatch.setattr(os, call, none_left)
     with pytest.raises(ProgramError, match=os.strerror(errno.EMFILE)):
         host.start(_server("good"), files=["timeline"])
-    assert not any(map(is_running, pids))
+    assert not any(is_running(each.args[0]) for each in none_left.mock_calls)
     assert os.listdir("/proc/self/fd") == before
 
 

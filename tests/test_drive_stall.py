@@ -1,6 +1,8 @@
 """A stalled server: it stands still when and as long as asked, and goes on after."""
 
 import time
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from conftest import wait_for
@@ -67,19 +69,13 @@ def test_leaving_early_lets_the_server_go_on():
     assert time.monotonic() - began < 2
 
 
-class _LostHost(_Host):
-    def pause(self, handle: int) -> None:
-        raise HostLost("host a: gone")
-
-    resume = pause
-
-
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_host_that_is_lost_is_no_traceback():
     """Whoever attends to the trial meets it as well, and makes it a reason."""
     factors = FACTORS | {"stall": 10, "duration": 0.02, "warmup": 0}
-    began = time.monotonic()
-    with stall.during(factors, _LostHost(), 1, started_at_s=began) as watched:
+    lost = Mock(side_effect=HostLost("host a: gone"))
+    host, began = SimpleNamespace(pause=lost, resume=lost), time.monotonic()
+    with stall.during(factors, host, 1, started_at_s=began) as watched:
         time.sleep(0.1)
     assert watched.seen is None
 

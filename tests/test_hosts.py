@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Self
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
@@ -130,18 +131,12 @@ def test_certificates_whose_making_was_interrupted_do_not_count(
     tmp_path, monkeypatch, remade
 ):
     """Ctrl-C at every file, in an empty folder and over whole ones."""
-    write, count = certificates._write, 2 * len(certificates.ROLES) + 1
-    for files in range(count):
+    for files in range(2 * len(certificates.ROLES) + 1):
         if remade:
             certificates.make(tmp_path)
-        remaining = iter(range(files))
-
-        def interrupted(path, content, remaining=remaining):
-            if next(remaining, None) is None:
-                raise KeyboardInterrupt
-            write(path, content)
-
+        effects = [*[DEFAULT] * files, KeyboardInterrupt]
         with monkeypatch.context() as patch:
+            interrupted = Mock(wraps=certificates._write, side_effect=effects)
             patch.setattr(certificates, "_write", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 certificates.make(tmp_path)
@@ -357,9 +352,7 @@ def test_room_is_that_of_the_server_and_of_the_least_client(monkeypatch):
     assert over_hosts(monkeypatch, clients=("b",)).room().connections == 40
     assert hosts.tasks() == 100
 
-    def lost(hosts) -> list:
-        raise HostLost("host b: gone")
-
+    lost = Mock(side_effect=HostLost("host b: gone"))
     monkeypatch.setattr(remote, "_rooms", lost)
     assert hosts.room() == capacity.Room(60, 7, 1e9)
 
@@ -378,19 +371,19 @@ def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
     assert same_host.cores_in_trial() == {"watched": [0, 1]}
 
 
+EPOLL = Model(name="epoll", family="f", label="epoll")
 PLACES = {"loopback": ("a",), "1 host": ("b",), "2 hosts": ("b", "cc")}
 
 
 def test_a_cell_is_measured_at_the_place_of_its_arm(monkeypatch):
     sides = {"server_cores": (0, 1), "client_cores": (2, 3)}
     hosts = over_hosts(monkeypatch, PLACES, **sides)
-    model = Model(name="epoll", family="f", label="epoll")
     for arm, names in PLACES.items():
         clients = hosts.turning({"arm": arm}).clients
         assert tuple(host.name for host in clients.hosts) == names
         beside = (2, 3) if arm == "loopback" else ()
         assert hosts.cores({"arm": arm}).client == beside
-        lack = hosts.lacks({"arm": arm, "connections": 1}, model)
+        lack = hosts.lacks({"arm": arm, "connections": 1}, EPOLL)
         assert (lack is None) is (len(names) == 1)
 
 
@@ -427,13 +420,12 @@ def test_a_host_of_two_places_is_lost_once(monkeypatch):
 
 def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
     hosts = over_hosts(monkeypatch)
-    model = Model(name="epoll", family="f", label="epoll")
-    assert hosts.lacks({"connections": 50}, model) is None
-    assert "in common" in hosts.lacks({"connections": 50, "together": True}, model)
-    assert "2 hosts" in hosts.lacks({"connections": 1}, model)
-    assert "last answer" in hosts.lacks({"connections": 50, "requests": 1}, model)
+    assert hosts.lacks({"connections": 50}, EPOLL) is None
+    assert "in common" in hosts.lacks({"connections": 50, "together": True}, EPOLL)
+    assert "2 hosts" in hosts.lacks({"connections": 1}, EPOLL)
+    assert "last answer" in hosts.lacks({"connections": 50, "requests": 1}, EPOLL)
     alone = over_hosts(monkeypatch, clients=("b",))
-    assert alone.lacks({"connections": 50, "requests": 1}, model) is None
+    assert alone.lacks({"connections": 50, "requests": 1}, EPOLL) is None
     other = Model(name="go", family="f", label="Go", digest="1")
     assert "loopback only" in hosts.lacks({"connections": 50}, other)
 
