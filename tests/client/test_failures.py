@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from conftest import eventually
 
 from tests.client.harness import (
@@ -28,24 +27,19 @@ from tests.client.harness import (
 from tests.conformance.harness import unsanitized
 
 
-@pytest.fixture
-def load_until_killed(engine):
+def load_until_killed(has_served: Callable[[int], bool], flags: str) -> dict:
     """Load build/server, which is killed once it has served; return the result."""
+    with started(SERVER, "epoll") as (process, port):
 
-    def against(has_served: Callable[[int], bool], flags: str) -> dict:
-        with started(SERVER, "epoll") as (process, port):
+        def kill() -> None:
+            eventually(lambda: has_served(process.pid), every_s=0.005)
+            process.kill()
 
-            def kill() -> None:
-                eventually(lambda: has_served(process.pid), every_s=0.005)
-                process.kill()
-
-            thread = threading.Thread(target=kill)
-            thread.start()
-            result = client(port, flags, engine)
-            thread.join()
-            return result
-
-    return against
+        thread = threading.Thread(target=kill)
+        thread.start()
+        result = client(port, flags)
+        thread.join()
+        return result
 
 
 def for_longer_than_the_warmup(pid: int) -> bool:
@@ -144,8 +138,8 @@ def test_refused_by_closing_at_once(load, engine):
     assert sum(errors(result).values()) == 5
 
 
-def test_server_that_dies(load_until_killed):
-    flags = "--connections 50 --duration 20"
+def test_server_that_dies(engine):
+    flags = f"--connections 50 --duration 20 {engine}"
     result = load_until_killed(for_longer_than_the_warmup, flags)
     assert result["stop"] == "server_gone"
     assert result["requests"]["completed"] > 0
@@ -154,9 +148,9 @@ def test_server_that_dies(load_until_killed):
     assert 0 < result["window"]["seconds"] < 5
 
 
-def test_census_counts_users_and_errors_count_events(load_until_killed):
+def test_census_counts_users_and_errors_count_events(engine):
     """Users who were connected, and try again in vain, are not refused users."""
-    flags = "--connections 3 --requests-per-connection 1 --duration 20"
+    flags = f"--connections 3 --requests-per-connection 1 --duration 20 {engine}"
     result = load_until_killed(for_longer_than_the_warmup, flags)
     census = result["connections"]
     assert result["stop"] == "server_gone"
@@ -165,9 +159,9 @@ def test_census_counts_users_and_errors_count_events(load_until_killed):
     assert errors(result)["connect_refused"] > 3
 
 
-def test_arrivals_that_wait_for_a_user_who_is_away(load_until_killed):
+def test_arrivals_that_wait_for_a_user_who_is_away(engine):
     """They have waited as well: nobody answers soon after the first of 0.9 s."""
-    flags = "--requests-per-connection 5 --rate 200 --duration 0.8"
+    flags = f"--requests-per-connection 5 --rate 200 --duration 0.8 {engine}"
     result = load_until_killed(some_connections(), flags)
     assert result["fairness"]["longest_wait_ns"] > 0.3e9
     assert result["window"]["unanswered"] > 60
