@@ -35,7 +35,7 @@ def test_the_answer_counts_in_singular_and_plural(verdicts, counts):
 
 
 def test_a_claim_that_is_tested_again_counts_once():
-    entries = [claim for claim in claims.ledger() if claim.id in ("W1", "W1b")]
+    entries = LEDGER["W1"], LEDGER["W1b"]
     judged = [claims.Judged(claim, Finding(HOLDS, "made up")) for claim in entries]
     assert "1 claim of earlier reports to 2 tests" in claims.answer(judged)
 
@@ -269,11 +269,10 @@ def test_a_claim_about_a_published_table_needs_no_study(tmp_path):
     ("answers", "verdict"), [([True, True], HOLDS), ([True, True, None], IN_PART)]
 )
 def test_cases_without_an_answer_keep_t6_from_holding_whole(tmp_path, answers, verdict):
-    path = tmp_path / "made" / "cases" / "cases.jsonl"
-    path.parent.mkdir(parents=True)
     subjects = ["a", *"abc"[: len(answers)]]  # one was asked again
-    cases = pd.DataFrame({"subject": subjects, "holds": [False, *answers]})
-    cases.assign(question="leaks").to_json(path, orient="records", lines=True)
+    asked = zip(subjects, [False, *answers], strict=True)
+    rows = [{"subject": s, "holds": holds, "question": "leaks"} for s, holds in asked]
+    made.write(tmp_path, rows, study="cases", file="cases.jsonl")
     (claim,) = judged(tmp_path, LEDGER["T6"])
     assert claim.finding.verdict == verdict
 

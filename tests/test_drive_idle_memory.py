@@ -1,15 +1,14 @@
 """What idle connections take in a server and in the kernel."""
 
-import json
 import os
 import signal
 
 import pytest
+import study_made as made
 from conftest import is_running, wait_for
 from drive_fakes import models
 from drive_fakes import programs as fakes
 
-from connlab import schema
 from connlab.drive import hosts_asked, idle_memory
 from connlab.drive.host import ProgramError
 from connlab.drive.running import running
@@ -41,14 +40,12 @@ def test_of_what_both_ends_have_the_server_has_half():
 def test_a_kernel_that_does_not_tell_leaves_its_part_unknown(tmp_path):
     summed = idle_memory._summed({"pss": 300.0, "stacks": 0.0, "page_tables": 4.0})
     assert summed["kernel_bytes"] is None
-    path = schema.study_folder("r", "idle", root=tmp_path) / idle_memory.FILE
-    path.parent.mkdir(parents=True)
     rows = [
         {"model": "epoll", "repeat": 0, "failure": None, **summed},
         {"model": "poll", "repeat": 0, "failure": "it broke"},
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (row,) = held("r", root=tmp_path).to_dict("records")
+    made.write(tmp_path, rows, study="idle", file=idle_memory.FILE)
+    (row,) = held("made", root=tmp_path).to_dict("records")
     assert row["server_bytes"] == 300
     assert row["kernel_bytes"] != row["kernel_bytes"]
 

@@ -46,15 +46,6 @@ def version() -> int:
     return 0
 
 
-def page(folder: Path) -> None:
-    (folder / "_output").mkdir(exist_ok=True)
-    (folder / "_output" / "index.html").write_text(PAGE, "utf-8")
-
-
-def pdf(folder: Path) -> None:
-    (folder / "_output" / "paper.pdf").write_bytes(b"%PDF-1.7\n%%EOF\n")
-
-
 def between_the_sources(folder: Path) -> None:
     """Leave what the real one leaves when it fails, and what it always appends."""
     (folder / "index.typ").write_text("#show: doc => article(doc)\n", "utf-8")
@@ -68,7 +59,9 @@ def render(folder: Path) -> int:
     between_the_sources(folder)
     if MODE == "nothing":
         return 0
-    page(folder)
+    output = folder / "_output"
+    output.mkdir(exist_ok=True)
+    (output / "index.html").write_text(PAGE, "utf-8")
     if MODE == "package":
         (folder / "index.html").write_text(PAGE, "utf-8")
         print(PACKAGE, file=sys.stderr)
@@ -81,7 +74,7 @@ def render(folder: Path) -> int:
         time.sleep(60)
     if MODE == "half":
         return 0
-    pdf(folder)
+    (output / "paper.pdf").write_bytes(b"%PDF-1.7\n%%EOF\n")
     if MODE == "fonts":
         print(FONTS, file=sys.stderr)
     if MODE == "late":
