@@ -103,13 +103,12 @@ def manifest(root: Path) -> dict:
 def sweep_in_process(root: Path, **changes) -> subprocess.Popen:
     """Start `sweep` in a Python of its own, whose output is a pipe."""
     code = (
-        "import sys, json, pathlib; sys.path.insert(0, 'tests'); import drive_fakes;"
+        "import sys, json, pathlib; from tests import drive_fakes;"
         "drive_fakes.sweep(pathlib.Path(sys.argv[1]), **json.loads(sys.argv[2]))"
     )
     return subprocess.Popen(
         [sys.executable, "-c", code, str(root), json.dumps(changes)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -167,11 +167,6 @@ def test_more_servers_than_a_client_can_serve_are_refused():
 # ---- what is made of the slices --------------------------------------------------
 
 
-def far(server) -> bool:
-    """Whether a server is at an address, where nobody sees its CPU time."""
-    return server.factors["model"].startswith("at:")
-
-
 def outcome(
     plan: Plan,
     rates: dict[str, float],
@@ -199,7 +194,8 @@ def outcome(
             scatter = math.exp(rng.normal(0, noise))
             requests = rates[server.name] * 0.02 * shared * scatter
             cpu = {"client_cpu_ns": requests * client_ns, "busy_ns": requests * 1900}
-            cpu |= {"server_cpu_ns": None if far(server) else requests * 1000}
+            unseen = server.factors["model"].startswith("at:")
+            cpu |= {"server_cpu_ns": None if unseen else requests * 1000}
             at = {"round": number, "counted": int(number >= 5), "target": place}
             if server.name != who or how not in ("wrong", "gone"):
                 rows.append({**of_all, **at, **cpu, "requests": requests})

@@ -82,10 +82,6 @@ def run(hosts: tuple, **factors) -> trials.Outcome:
     return trials.run(setting(**factors), server_host=server, client_host=clients)
 
 
-def client_pids(space: str) -> list[int]:
-    return [pid for pid, name in programs_in(space) if name == "client"]
-
-
 def set_link(network: lab.Lab, host: int, state: str) -> None:
     subprocess.run(["ip", "link", "set", network.link(host), state], check=True)
 
@@ -154,7 +150,8 @@ def test_a_client_that_is_late_does_not_cost_the_others_their_lease(three):
     """Those that have reported are kept until the last has, and the row says why."""
 
     def halt() -> None:
-        pids = client_pids(three.space(3))
+        found = programs_in(three.space(3))
+        pids = [pid for pid, name in found if name == "client"]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(3)
@@ -542,16 +539,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", disk], check=True)
 
 
-def fill(path: Path) -> None:
-    with contextlib.suppress(OSError), path.open("wb", buffering=0) as full:
-        while True:
-            full.write(b"0" * 4096)
-
-
 def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk):
     """What programs write lies in memory until it is handed over."""
     with up(small_disk / "lab", MANY, owned=False) as small:
-        fill(small_disk / "full")
+        with contextlib.suppress(OSError), (small_disk / "full").open("wb", 0) as full:
+            while True:
+                full.write(b"0" * 4096)
         assert not shutil.disk_usage(small_disk).free
         with carrier.Engine(roster.load(small.roster)) as engine:
             outcome = run(sides(engine))

@@ -47,17 +47,6 @@ def for_longer_than_the_warmup(pid: int) -> bool:
     return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) > 0.15e9
 
 
-def some_connections() -> Callable[[int], bool]:
-    """Return whether a server was seen with more sockets than a user has at once."""
-    seen = set()
-
-    def has_served(pid: int) -> bool:
-        seen.update(sockets(pid))
-        return len(seen) > 3
-
-    return has_served
-
-
 @unsanitized
 def test_requests_that_the_kernel_has_no_memory_for_leave_later(engine, preloaded):
     """Of io_uring: submissions fail while more requests are due than its ring holds.
@@ -161,8 +150,14 @@ def test_census_counts_users_and_errors_count_events(engine):
 
 def test_arrivals_that_wait_for_a_user_who_is_away(engine):
     """They have waited as well: nobody answers soon after the first of 0.9 s."""
+    seen = set()
+
+    def some_connections(pid: int) -> bool:
+        seen.update(sockets(pid))
+        return len(seen) > 3  # more than the user has at once
+
     flags = f"--requests-per-connection 5 --rate 200 --duration 0.8 {engine}"
-    result = load_until_killed(some_connections(), flags)
+    result = load_until_killed(some_connections, flags)
     assert result["fairness"]["longest_wait_ns"] > 0.3e9
     assert result["window"]["unanswered"] > 60
 
