@@ -398,14 +398,6 @@ def test_who_turned_clients_away_is_not_compared_by_the_others():
     assert measure._died(plan, names, one) == {"poll": told}
 
 
-def test_a_slice_that_its_server_ended_says_nothing_of_others():
-    """Its row has the CPU time of a wait that its seconds leave out."""
-    row = dict.fromkeys(["steal_ns", "server_cpu_ns", "rest_cpu_ns"], 0)
-    row |= {"client_cpu_ns": 0, "slice_seconds": 0.02, "busy_ns": 2e6, "ended": None}
-    hung = row | {"busy_ns": 1e10, "ended": "hung"}
-    assert sets.others_share([row, hung])[0] == pytest.approx(0.1)
-
-
 def test_when_nobody_is_left_it_ends(monkeypatch):
     result = compared(monkeypatch, RATES, who="uring", how="died")
     assert result.stopped == "alone"
