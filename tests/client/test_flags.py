@@ -58,9 +58,10 @@ WORK = "--workload work"
         ("--only-watch", ["--only-watch: ", "together with --slice"]),
         ("--lead-in 1", ["--lead-in 1", "together with --slice"]),
         ("--late 1ms --rate 7", ["--late 1ms", "together with --slice"]),
-        (
+        pytest.param(
             " ".join(f"127.0.0.1:{i}" for i in range(1, 65)),
             ["127.0.0.1:64", "64 targets"],
+            id="65 targets",
         ),
         ("--connections 4,5", ["--connections 4,5", "one for each target, 1"]),
         (f"{TURNS} --connections 4,5,6", ["4,5,6", "one for each target, 2"]),
