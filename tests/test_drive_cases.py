@@ -6,16 +6,13 @@ import socket
 import pytest
 
 from connlab.drive import cases, models
+from tests.conformance.harness import one_a_family
 
 #: all is asked of the first when the client is
 MODELS = {model.name: model for model in models() if model.available}
 FIRST, *NAMES = MODELS
-ONE_OF_EACH = {model.family: model.name for model in models()}.values()
 LEAKS = "no memory leaked"
 VALGRIND = shutil.which("valgrind")
-needs_valgrind = pytest.mark.skipif(
-    not VALGRIND, reason="valgrind is not installed, so nobody can look for leaks"
-)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,14 +30,10 @@ def verdict(text: str, *, answered: int) -> cases.Answer:
     return cases._verdict("thread", text, talk)
 
 
-@needs_valgrind
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in ONE_OF_EACH else pytest.param(name, marks=pytest.mark.long)
-        for name in NAMES
-    ],
+@pytest.mark.skipif(
+    not VALGRIND, reason="valgrind is not installed, so nobody can look for leaks"
 )
+@pytest.mark.parametrize("name", one_a_family(NAMES))
 def test_no_memory_leaks_from(name):
     answer = cases._under_valgrind(MODELS[name], "server_under", subject=name)
     assert answer.holds, answer
