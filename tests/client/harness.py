@@ -90,12 +90,8 @@ def command(port: int, *flags: object) -> list[object]:
 
 
 def client(port: int, *flags: object, **options: object) -> dict:
-    return result_of(command(port, *flags), **options)
-
-
-def result_of(words: list[object], *, timeout: float = 30, **options: object) -> dict:
-    options |= {"capture_output": True, "text": True, "timeout": timeout}
-    done = subprocess.run(words, **options)
+    options |= {"capture_output": True, "text": True, "timeout": 30}
+    done = subprocess.run(command(port, *flags), **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -107,10 +103,6 @@ def in_turns(ports: list[int], *flags: object) -> list[object]:
     """Return a client's words on several targets, with slices of 20 ms if no other."""
     words = command(ports[0], *(f"127.0.0.1:{port}" for port in ports[1:]), *flags)
     return words if "--slice" in words else [*words, "--slice", f"{SLICE_S * 1000:g}ms"]
-
-
-def turns(ports: list[int], *flags: object) -> dict:
-    return result_of(in_turns(ports, *flags), timeout=60)
 
 
 def errors(result: dict) -> dict[str, int]:

@@ -18,13 +18,13 @@ from tests.client.harness import (
     SERVER,
     SLICE_S,
     FakeServer,
+    client,
     echo,
     errors,
     in_turns,
     reserved_port,
     serving,
     started,
-    turns,
     wait_for,
 )
 
@@ -378,7 +378,7 @@ def test_a_target_that_found_no_descriptors_is_reported():
 
 def test_nobody_there_is_a_result():
     with reserved_port() as closed:
-        result = turns([closed] * 2)
+        result = client(closed, f"127.0.0.1:{closed} --slice 20ms")
     assert result["stop"] == "server_gone"
     assert result["rounds"] == 0
 
@@ -579,12 +579,12 @@ def test_the_order_at_fixed_moments_has_a_seed_of_its_own(take_turns):
 
 def tell(clients: list[subprocess.Popen], ahead_s: float) -> int:
     """Tell clients, once all have connected, when to begin; return the moment."""
-    for client in clients:
-        assert b"connected" in client.stdout.readline()
+    for process in clients:
+        assert b"connected" in process.stdout.readline()
     begin_ns = time.monotonic_ns() + int(ahead_s * 1e9)
-    for client in clients:
-        client.stdin.write(b"%d\n" % begin_ns)
-        client.stdin.flush()
+    for process in clients:
+        process.stdin.write(b"%d\n" % begin_ns)
+        process.stdin.flush()
     return begin_ns
 
 

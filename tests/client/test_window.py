@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.client.harness import FakeServer, command, echo, serving, turns, wait_for
+from tests.client.harness import FakeServer, client, command, echo, serving, wait_for
 
 DELAY_S = 0.02
 
@@ -52,7 +52,7 @@ def test_rounds_go_on_until_the_slowest_target_has_enough():
     flags = "--connections 2 --duration 0.1 --warmup 0.05"
     flags += " --response-times 20 --slice 30ms --duration-max 5"
     with serving(slow) as first, serving(echo) as second:
-        result = turns([first.port, second.port], flags)
+        result = client(first.port, f"127.0.0.1:{second.port}", flags)
     slowest, fastest = result["targets"]
     assert 20 <= held(slowest) < 40
     assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
