@@ -167,21 +167,6 @@ def test_the_cores_of_this_machine_together_are_all_of_it():
     assert before.softirq_s <= machine.softirq_s <= after.softirq_s
 
 
-@pytest.mark.parametrize(
-    ("text", "cores"),
-    [
-        ("250000 100000\n", 2.5),
-        ("max 100000\n", None),
-        ("-1\n 100000\n", None),
-        ("50000\n 100000\n", 0.5),
-        (" ", None),
-        ("", None),
-    ],
-)
-def test_a_quota_is_so_many_cores(text, cores):
-    assert procfs.parse_quota(text) == cores
-
-
 @pytest.fixture
 def cgroups(tmp_path, monkeypatch):
     """Return a function that writes files of cgroups, of which ours are a/b and c."""
