@@ -277,28 +277,19 @@ def test_a_reason_says_how_many_trials_and_cells(reason, counts):
     assert "blocks" not in str(Enough(reason, (1, 1), cells=2))
 
 
-def _drawn(seed: int, pairs: int, trials: int, spread: float) -> np.ndarray:
-    """Return the log rates of a baseline, first, and of others, by trial."""
-    return spread * np.random.default_rng(seed).standard_normal((pairs + 1, trials))
-
-
 def _rows_of(logs: np.ndarray) -> list[list[dict]]:
+    """Return trials by the log rates of a baseline, first, and of others."""
     return [_bases(logs.shape[1]), *(_ratios(*(arm - logs[0])) for arm in logs[1:])]
 
 
 def _printed(sets: list[np.ndarray]) -> list[float]:
     """Return how wide the ratios of sets are that a study prints."""
-    frame = pd.DataFrame(
-        {
-            "within": number,
-            "model": model,
-            "block": block,
-            "throughput_rps": math.exp(log),
-        }
+    rows = [
+        (number, model, block, math.exp(log))
         for number, logs in enumerate(sets)
-        for model, arm in enumerate(logs)
-        for block, log in enumerate(arm)
-    )
+        for (model, block), log in np.ndenumerate(logs)
+    ]
+    frame = pd.DataFrame(rows, columns=["within", "model", "block", "throughput_rps"])
     frame = usable(frame, label="server-bound")
     table = intervals.ratios(frame, "throughput_rps", baseline=0, within=["within"])
     return list(np.sqrt(table["hi"] / table["lo"]) - 1)
@@ -307,7 +298,10 @@ def _printed(sets: list[np.ndarray]) -> list[float]:
 @pytest.mark.parametrize("pairs", [(3, 2), (8, 3), (8, 7), (3, 4)])
 def test_what_has_to_be_narrow_is_the_width_that_is_printed(pairs):
     """Of sets that have variances enough to learn from, and of those that have not."""
-    sets = [_drawn(n, count, 5, 0.02 + 0.1 * n) for n, count in enumerate(pairs)]
+    sets = []
+    for n, count in enumerate(pairs):
+        drawn = np.random.default_rng(n).standard_normal((count + 1, 5))
+        sets.append((0.02 + 0.1 * n) * drawn)
     second = pairs[0] + 1
     members = (tuple(range(second)), tuple(range(second, second + pairs[1] + 1)))
     rule = _rule(sets=members)
