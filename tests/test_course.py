@@ -53,18 +53,11 @@ def clone(tmp_path, build_dir) -> Path:
 def test_its_commands_run_and_make_the_figure(exercise, clone):
     figures = re.findall(r"^Figure: `([^`]+)`$", exercise, re.MULTILINE)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    kept = {"env": os.environ | {"PATH": path}, "capture_output": True, "text": True}
     for line in commands(exercise):
         if "connlab notebook" in line:  # whatever other programs do meanwhile
             line += " -p accept '[quiet]'"
-        done = subprocess.run(
-            line,
-            shell=True,
-            cwd=clone,
-            env=os.environ | {"PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = subprocess.run(line, shell=True, cwd=clone, **kept)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     for name in figures:
         figure = clone / name

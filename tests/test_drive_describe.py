@@ -17,7 +17,5 @@ def test_the_readme_agrees_with_the_schema():
 def test_every_column_stands_there_with_its_unit():
     lines = README.read_text().splitlines()
     for column in schema.COLUMNS:
-        assert any(
-            line.startswith(f"| `{column.name}` | {column.unit or '–'} |")
-            for line in lines
-        ), column.name
+        row = f"| `{column.name}` | {column.unit or '–'} |"
+        assert any(line.startswith(row) for line in lines), column.name

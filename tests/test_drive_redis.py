@@ -72,12 +72,9 @@ with redis.serving(remarks=0) as place:
 
 @installed
 def test_it_dies_with_whoever_started_it(tmp_path):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER],
-        env={**os.environ, "TMPDIR": str(tmp_path)},  # nobody removes its files
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    env = os.environ | {"TMPDIR": str(tmp_path)}  # nobody removes its files
+    words = [sys.executable, "-c", _HOLDER]
+    holder = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True)
     port = port_of(holder.stdout.readline())
     assert redis.command(port, "PING") == "+PONG\r\n"
     os.kill(holder.pid, signal.SIGKILL)

@@ -45,12 +45,8 @@ NUMBER, MANY = 178, 179
 def setting(**factors) -> trials.Setting:
     common = {"model": "epoll", "workload": "echo", "connections": 20}
     common |= {"duration": 0.3, "warmup": 0.1} | factors
-    return trials.Setting(
-        factors=common,
-        seed=1,
-        cores=cores.Cores((), (), shared=True),
-        programs=programs.built(),
-    )
+    chosen = cores.Cores((), (), shared=True)
+    return trials.Setting(common, 1, chosen, programs.built())
 
 
 @pytest.fixture(scope="module")

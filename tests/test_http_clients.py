@@ -23,13 +23,8 @@ def run(program: str, *arguments: object) -> str:
     """Run a client and return what it printed; skip when it is not installed."""
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed")
-    done = subprocess.run(
-        [program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=3 * PATIENCE_S,
-        check=False,
-    )
+    words = [program, *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=3 * PATIENCE_S)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
