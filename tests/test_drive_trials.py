@@ -61,12 +61,8 @@ def test_a_server_that_never_gets_ready(monkeypatch):
 
 
 def test_a_server_whose_ready_line_lacks_its_address_is_not_serving():
-    fakes = drive_fakes.programs()
-    with (
-        pytest.raises(NotServing, match="malformed: host"),
-        running("vague", both=fakes),
-    ):
-        pass
+    with pytest.raises(NotServing, match="malformed: host"):
+        running("vague", both=drive_fakes.programs()).__enter__()
 
 
 def test_a_server_that_dies_midway_leaves_what_the_client_saw():
