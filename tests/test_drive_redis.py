@@ -10,6 +10,7 @@ import pytest
 from conftest import wait_for
 
 from connlab.drive import redis, services
+from tests import upstreams
 
 installed = pytest.mark.skipif(
     not shutil.which(redis.PROGRAM), reason="redis-server is not installed"
@@ -77,12 +78,4 @@ def test_it_dies_with_whoever_started_it(tmp_path):
     os.kill(holder.pid, signal.SIGKILL)
     holder.wait()
     holder.stdout.close()
-    wait_for(lambda: not _answers(port), seconds=5)
-
-
-def _answers(port: int) -> bool:
-    try:
-        redis.command(port, "PING")
-    except OSError:
-        return False
-    return True
+    wait_for(lambda: not upstreams.answers(("127.0.0.1", port)), seconds=5)

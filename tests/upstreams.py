@@ -28,7 +28,7 @@ def command(address: Address, *words: str) -> bytes:
         return sock.recv(65536)
 
 
-def _answers(address: Address) -> bool:
+def answers(address: Address) -> bool:
     with contextlib.suppress(OSError):
         return command(address, "PING") == b"+PONG\r\n"
     return False
@@ -50,9 +50,7 @@ def redis(port: int | None = None) -> Iterator[Address]:
         words += ["--save", "", "--appendonly", "no"]
         process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL)
         try:
-            wait_for(
-                lambda: process.poll() is not None or _answers(address), seconds=10
-            )
+            wait_for(lambda: process.poll() is not None or answers(address), seconds=10)
             assert process.poll() is None
             yield address
         finally:
