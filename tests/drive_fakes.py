@@ -106,14 +106,15 @@ def sweep_in_process(root: Path, **changes) -> subprocess.Popen:
         "import sys, json, pathlib; from tests import drive_fakes;"
         "drive_fakes.sweep(pathlib.Path(sys.argv[1]), **json.loads(sys.argv[2]))"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(root), json.dumps(changes)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=hear_sigint,
-    )
+    return in_background("-c", code, str(root), json.dumps(changes))
+
+
+def in_background(*words: str, **options) -> subprocess.Popen:
+    """Start Python in the project's folder; all that it says is a pipe."""
+    command = [sys.executable, *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    options |= {"cwd": ROOT, "preexec_fn": hear_sigint}
+    return subprocess.Popen(command, **pipes, **options)
 
 
 def programs_in(space: str) -> list[tuple[int, str]]:

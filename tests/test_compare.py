@@ -6,8 +6,6 @@ import math
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +15,8 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from conftest import ROOT, python, wait_for
-from drive_fakes import hear_sigint
+from conftest import python, wait_for
+from drive_fakes import in_background
 from rich.console import Console
 from scipy import stats as st
 
@@ -763,15 +761,8 @@ def test_the_first_server_is_up_before_pandas_and_scipy_are_loaded():
 
 @pytest.mark.serial
 def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
-    words = ["compare", "epoll", "poll", "--connections", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "connlab", *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        preexec_fn=hear_sigint,
-    )
+    words = ["-m", "connlab", "compare", "epoll", "poll", "--connections", "2"]
+    process = in_background(*words, start_new_session=True)
     family = psutil.Process(process.pid)
     wait_for(lambda: len(family.children()) > 2)  # servers are up
     process.send_signal(signal.SIGINT)

@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +16,8 @@ from pathlib import Path
 import psutil
 import publish_made as made
 import pytest
-from conftest import REFERENCE, ROOT, is_running, wait_for, with_reference
+from conftest import REFERENCE, is_running, wait_for, with_reference
+from drive_fakes import in_background
 
 from connlab import evaluate, notebook, report, schema
 from connlab.__main__ import main
@@ -142,11 +142,8 @@ def under_way(project) -> Iterator[subprocess.Popen]:
     """Give an evaluation whose workers are there; nothing of it may be left."""
     run = project / "runs/reference"
     shutil.copytree(run / STUDY, run / "intervals")  # a stage of two
-    command = [sys.executable, "-m", "connlab", "evaluate", "--run", "reference"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(
-        command, cwd=ROOT, start_new_session=True, **pipes
-    ) as process:
+    words = ["-m", "connlab", "evaluate", "--run", "reference"]
+    with in_background(*words, start_new_session=True) as process:
         family = psutil.Process(process.pid).children
         # two and what they started, each after seconds of imports
         wait_for(lambda: len(family(recursive=True)) > 4, seconds=90)
