@@ -8,7 +8,6 @@ import re
 import socket
 import ssl
 import stat
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +36,7 @@ from connlab.hosts import (
     roster,
 )
 from connlab.schema import Model
-from tests.client.harness import echo, reserved_port, serving
+from tests.client.harness import client, echo, reserved_port, serving
 
 ROSTER = """
 scheduler = "tls://10.0.0.9:8786"
@@ -481,10 +480,8 @@ def reported(client_program, tmp_path) -> Callable[..., tuple[dict, bytes]]:
     def run(*words: object) -> tuple[dict, bytes]:
         path = tmp_path / "histogram.csv"
         with serving(echo) as server:
-            command = [client_program, f"127.0.0.1:{server.port}", *words]
-            command = [*map(str, command), "--histogram", path]
-            done = subprocess.run(command, capture_output=True, timeout=60)
-        return json.loads(done.stdout), path.read_bytes()
+            report = client(server.port, *words, "--histogram", path)
+        return report, path.read_bytes()
 
     return run
 
