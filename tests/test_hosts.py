@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Self
 from unittest.mock import DEFAULT, Mock
 
 import numpy as np
@@ -525,36 +524,25 @@ def test_unanswered_requests_are_slower_than_all_others():
     assert quantiles["p99_ns"] is None
 
 
-class Fake:
-    """A host whose agent starts a program; or is lost when asked, or before."""
-
-    def __init__(self, name: str, lost: str = "") -> None:
-        self.name, self.lost_when, self.stopped = name, lost, False
-        self.lost = f"host {name}: gone"
-
-    def revive(self) -> None:
-        """Do nothing: it was never asked."""
-
-    def starting(self, argv, **_options: object) -> Self | carrier.Pending:
-        return carrier.Pending(self, None) if self.lost_when == "before" else self
-
-    def result(self) -> int:
-        if self.lost_when == "asked":
-            raise HostLost(self.lost)
-        return 7
-
-    def stopping(self, handle: int, *, grace_s: float, wait_s: float) -> Self:
-        self.stopped = True
-        return self
+def fake(name: str, lost: str = "") -> Mock:
+    """Return a host whose agent starts a program; or is lost when asked, or before."""
+    host = Mock(spec=["name", "lost", "revive", "starting", "result", "stopping"])
+    host.name, host.lost = name, f"host {name}: gone"
+    before = carrier.Pending(host, None)
+    host.starting.return_value = before if lost == "before" else host
+    host.stopping.return_value = host
+    host.result.return_value = 7
+    host.result.side_effect = HostLost(host.lost) if lost == "asked" else None
+    return host
 
 
 @pytest.mark.parametrize("lost", ["asked", "before"])
 def test_clients_that_were_started_end_when_another_host_is_lost(lost):
-    hosts = [Fake("b"), Fake("c", lost), Fake("d")]
-    clients = group.HostGroup(hosts, Fake("a"))
+    hosts = [fake("b"), fake("c", lost), fake("d")]
+    clients = group.HostGroup(hosts, fake("a"))
     with pytest.raises(HostLost, match="host c"):
         clients.start(["client", "x:1", "--connections", "6"])
-    assert [host.stopped for host in hosts] == [True, False, True]
+    assert [host.stopping.called for host in hosts] == [True, False, True]
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -562,7 +550,7 @@ def test_clients_that_were_started_end_when_another_host_is_lost(lost):
 def test_windows_that_lie_apart_by_more_than_clocks_may_fail_a_trial(
     side, late_ns, told
 ):
-    clients = group.HostGroup([Fake("h2"), Fake("h3")], Fake("h1"))
+    clients = group.HostGroup([fake("h2"), fake("h3")], fake("h1"))
     bounds = {"h2": 100_000, "h3": 150_000}
     clients.offsets = {n: clock.Offset(0, bound) for n, bound in bounds.items()}
     late = [late_ns if edge == side else 0 for edge in (0, 1)]
