@@ -41,11 +41,8 @@ def test_a_claim_that_is_tested_again_counts_once():
 
 
 def test_what_is_tested_again_has_to_be_there(tmp_path):
-    path = tmp_path / "claims.yml"
-    entry = LEDGER["W1b"].model_dump(exclude_defaults=True, mode="json")
-    path.write_text(yaml.safe_dump([entry]))
     with pytest.raises(ValueError, match="W1b: again: unknown claim 'W1'"):
-        claims.ledger(path)
+        judged(tmp_path, LEDGER["W1b"])
 
 
 K1 = """- id: K1
