@@ -14,6 +14,7 @@ from tests.conformance.harness import BUILD, serving
 
 PROGRAM = BUILD / "floor"
 
+CALLS = ("entry", "epoll", "event", "poll", "walk", "pipe", "copy_kib", "exchange")
 ARRAYS = {
     "echo": ("throughput_rps", "requests", "server_cpu_per_request_s"),
     "ping_pong": ("round_trip_ns", "server_cpu_ns"),
@@ -22,16 +23,7 @@ ARRAYS = {
     "process": ("fork_wait_ns",),
     "timer": ("overshoot_p50_ns", "overshoot_p99_ns", "overshoot_max_ns"),
     "neighbour": ("slowdown",),
-    "calls": (
-        "entry_ns",
-        "epoll_ns",
-        "event_ns",
-        "poll_ns",
-        "walk_ns",
-        "pipe_ns",
-        "copy_kib_ns",
-        "exchange_ns",
-    ),
+    "calls": [f"{call}_ns" for call in CALLS],
 }
 
 
