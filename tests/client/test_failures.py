@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from conftest import eventually
 
 from tests.client.harness import (
@@ -20,7 +21,6 @@ from tests.client.harness import (
     echo,
     errors,
     reserved_port,
-    serving,
     sockets,
     started,
 )
@@ -105,18 +105,16 @@ def test_silence_is_a_timeout(load, engine):
     assert result["self"]["seconds"] < 2
 
 
-def test_closed_and_reset_are_told_apart(engine):
+@pytest.mark.parametrize("kind", ["reset", "closed"])
+def test_closed_and_reset_are_told_apart(load, engine, kind):
     def end(connection: socket.socket, server: FakeServer) -> None:
         connection.recv(100)
-        if len(server.peers) % 2:
+        if kind == "reset":
             linger = (1).to_bytes(4, sys.byteorder) + bytes(4)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
-    for kind in ("reset", "closed"):
-        with serving(end) as server:
-            server.peers = [] if kind == "reset" else ["one more"]
-            result = client(server.port, engine)
-        assert errors(result) == {kind: 1}
+    result, _ = load(end, engine)
+    assert errors(result) == {kind: 1}
 
 
 def test_refused_by_closing_at_once(load, engine):
