@@ -10,18 +10,6 @@ import pytest
 from tests.client.harness import FakeServer, errors
 
 
-def work(connection: socket.socket, server: FakeServer) -> None:
-    """Wait as long as the line says, answer the bucket's new value."""
-    stream = connection.makefile("rw", newline="\n")
-    for line in stream:
-        delay_us, bucket = map(int, line.split())
-        with server.lock:
-            server.peers.append(f"{delay_us} {bucket}")
-        time.sleep(delay_us / 1e6)
-        stream.write(f"{delay_us + 1000}\n")
-        stream.flush()
-
-
 @pytest.mark.parametrize(
     ("delay", "lowest", "highest"),
     [
@@ -32,9 +20,20 @@ def work(connection: socket.socket, server: FakeServer) -> None:
     ],
 )
 def test_work_asks_for_delays(load, delay, lowest, highest):
+    requests: list[tuple[int, int]] = []
+
+    def work(connection: socket.socket, server: FakeServer) -> None:
+        """Wait as long as the line says, answer the bucket's new value."""
+        stream = connection.makefile("rw", newline="\n")
+        for line in stream:
+            delay_us, bucket = map(int, line.split())
+            requests.append((delay_us, bucket))
+            time.sleep(delay_us / 1e6)
+            stream.write(f"{delay_us + 1000}\n")
+            stream.flush()
+
     flags = f"--workload work --delay {delay} --buckets 3 --connections 5 --requests 10"
-    result, server = load(work, flags)
-    requests = [tuple(map(int, text.split())) for text in server.peers if " " in text]
+    result, _ = load(work, flags)
     delays = [delay_us for delay_us, _ in requests]
     assert len(requests) == result["requests"]["completed"] == 50
     assert lowest <= min(delays)
