@@ -2,7 +2,7 @@
 
 import time
 from types import SimpleNamespace
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 from conftest import wait_for
@@ -14,21 +14,6 @@ from connlab.drive.host import HostLost, LocalHost
 FACTORS = {"duration": 0.6, "warmup": 0.1}
 
 
-class _Host:
-    """Writes down when it was told to pause and to resume; the first takes so long."""
-
-    def __init__(self, takes_s: float = 0) -> None:
-        self.calls: list[tuple[str, float]] = []
-        self.takes_s = takes_s
-
-    def pause(self, handle: int) -> None:
-        time.sleep(self.takes_s)
-        self.calls.append(("pause", time.monotonic()))
-
-    def resume(self, handle: int) -> None:
-        self.calls.append(("resume", time.monotonic()))
-
-
 def test_it_comes_in_the_middle_of_the_window():
     assert stall.begin_s(FACTORS | {"stall": 200}) == pytest.approx(0.3)
     assert stall.begin_s(FACTORS | {"stall": 2000}) == pytest.approx(0.1)
@@ -36,12 +21,10 @@ def test_it_comes_in_the_middle_of_the_window():
 
 @pytest.mark.parametrize("stall_ms", [None, 0])
 def test_without_the_factor_nothing_happens(stall_ms):
-    host = _Host()
-    with stall.during(
-        FACTORS | {"stall": stall_ms}, host, 1, started_at_s=0.0
-    ) as watched:
+    host, factors = Mock(), FACTORS | {"stall": stall_ms}
+    with stall.during(factors, host, 1, started_at_s=0.0) as watched:
         pass
-    assert host.calls == []
+    assert host.mock_calls == []
     assert watched.seen is None
 
 
@@ -49,11 +32,17 @@ def test_without_the_factor_nothing_happens(stall_ms):
 @pytest.mark.parametrize("takes_s", [0, 0.1])
 def test_it_lasts_as_long_as_asked(takes_s):
     """Never shorter; longer by as much as a busy machine lets threads wait."""
-    host, began = _Host(takes_s), time.monotonic()
+    times, began = [], time.monotonic()
+
+    def pause(handle: int) -> None:
+        time.sleep(takes_s)
+        times.append(time.monotonic())
+
+    host = SimpleNamespace(pause=pause, resume=lambda _: times.append(time.monotonic()))
     factors = FACTORS | {"stall": 100, "duration": 0.2}
     with stall.during(factors, host, 1, started_at_s=began) as watched:
         wait_for(lambda: watched.seen)
-    (_, paused), (_, resumed) = host.calls
+    paused, resumed = times
     assert 0.149 <= paused - began - takes_s < 0.35
     assert 0.099 <= resumed - paused < 0.4
     assert watched.seen.seconds == pytest.approx(resumed - paused, abs=0.02)
@@ -61,11 +50,11 @@ def test_it_lasts_as_long_as_asked(takes_s):
 
 
 def test_leaving_early_lets_the_server_go_on():
-    host, began = _Host(), time.monotonic()
+    host, began = Mock(), time.monotonic()
     factors = FACTORS | {"stall": 5000, "duration": 5, "warmup": 0}
     with stall.during(factors, host, 1, started_at_s=began):
-        wait_for(lambda: host.calls)
-    assert [name for name, _ in host.calls] == ["pause", "resume"]
+        wait_for(lambda: host.mock_calls)
+    assert host.mock_calls == [call.pause(1), call.resume(1)]
     assert time.monotonic() - began < 2
 
 
