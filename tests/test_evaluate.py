@@ -208,11 +208,8 @@ def test_a_study_that_reads_others_waits_for_them(monkeypatch):
         done = list(evaluate._evaluated("reference", paths))
         assert sorted(done) == [(path, None) for path in paths]
         first, intervals, *between, last = [path.stem for path, _ in done]
-        assert (first, intervals, last) == (
-            "00-the-machine",
-            "10-intervals",
-            "09-doubts",
-        )
+        assert (first, intervals) == ("00-the-machine", "10-intervals")
+        assert last == "09-doubts"
         assert all(first in seen[name] for name in between)
         assert {first, intervals, *between} == {*seen[last]}
         assert ("ledger" in seen) == (cores > 1)
