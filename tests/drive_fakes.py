@@ -155,10 +155,9 @@ def processes() -> Iterator[tuple[int, bytes, list[bytes]]]:
     """Yield id, command line and environment of every process that can be read."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            line, environ = (
-                (folder / name).read_bytes() for name in ("cmdline", "environ")
-            )
-            yield int(folder.name), line, environ.split(b"\0")
+            line = (folder / "cmdline").read_bytes()
+            environ = (folder / "environ").read_bytes().split(b"\0")
+            yield int(folder.name), line, environ
 
 
 def models(*names: str) -> list[schema.Model]:

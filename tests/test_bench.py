@@ -203,9 +203,8 @@ def test_a_narrow_terminal_cuts_no_target(judged, width):
 
 
 def test_calls_of_a_request_are_told_in_all_and_one_by_one():
-    rows = benches._call_rows(
-        {"epoll": {"recvfrom": 1.0, "sendto": 1.0, "poll": 0.254}}
-    )
+    calls = {"recvfrom": 1.0, "sendto": 1.0, "poll": 0.254}
+    rows = benches._call_rows({"epoll": calls})
     text = printed(("system calls of a request", "all", "of which"), rows)
     assert re.search(r"epoll +2\.25 +recvfrom 1\.00, sendto 1\.00, poll 0\.25", text)
 

@@ -20,7 +20,6 @@ def c_tests(build_dir: Path) -> Path:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_unit(unit: str, c_tests: Path) -> None:
-    done = subprocess.run(
-        [c_tests / unit], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
+    kept = {"capture_output": True, "text": True, "timeout": 120}
+    done = subprocess.run([c_tests / unit], cwd=ROOT, **kept)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -459,9 +459,8 @@ def test_a_run_of_other_programs_is_kept_and_all_measured_anew(
     monkeypatch.setattr(outdated, "changes", lambda folder: "binaries")
     monkeypatch.setattr(outdated, "rename_run", lambda folder: folder / "kept-2026")
     assert cli("paper", "--profile", "small") == 1
-    assert "measured with other binaries; it is kept as kept-2026" in (
-        capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "measured with other binaries; it is kept as kept-2026" in said
     assert staged[:3] == ["build", "01-a", "02-b"]
 
 
@@ -470,8 +469,7 @@ def test_a_reference_of_other_programs_is_left_alone(staged, monkeypatch, capsys
     moved = Mock()
     monkeypatch.setattr(outdated, "rename_run", moved)
     assert cli("paper", "--profile", "small", "--run", "reference") == 2
-    assert "is a reference, which was measured with other binaries, kernel" in (
-        one_line(capsys.readouterr().err)
-    )
+    said = one_line(capsys.readouterr().err)
+    assert "is a reference, which was measured with other binaries, kernel" in said
     assert staged == ["build"]
     assert not moved.called

@@ -357,9 +357,8 @@ def test_requests_that_fail_are_said_where_users_reconnect():
     result = comparison.Comparison(plan)
     for number in range(2):
         result.add(measure.Set(number, names, one))
-    assert screen.doubts(result)[0] == (
-        "poll: requests failed, which no rate counts: closed 10"
-    )
+    told = "poll: requests failed, which no rate counts: closed 10"
+    assert screen.doubts(result)[0] == told
     assert document_of(result)["errors"]["poll"]["closed"] == 10
 
 

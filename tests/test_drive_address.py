@@ -149,9 +149,8 @@ def test_what_the_client_sees_is_measured_and_nothing_else(build_dir, tmp_path):
 
 def test_it_takes_turns_with_servers_that_are_started(build_dir, tmp_path):
     with running() as (process, name):
-        trials = trials_of(
-            tmp_path, [name, "poll"], beside="server", baseline={"model": name}
-        )
+        turns = {"beside": "server", "baseline": {"model": name}}
+        trials = trials_of(tmp_path, [name, "poll"], **turns)
         assert process.poll() is None
     far, near = trials[name], trials["poll"]
     assert far.turns.set == near.turns.set

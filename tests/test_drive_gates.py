@@ -395,9 +395,7 @@ def test_who_is_the_bottleneck(server, client, waiting, label):
 
 
 def test_time_spent_looking_is_not_need():
-    spinning = changed(
-        _shares(0.5, 1.0), client__self__spin_share=0.6, client__self__cpu_share=1.0
-    )
+    spinning = changed(_shares(0.5, 1.0), client__self__spin_share=0.6)
     assert gates.client_share(spinning) == pytest.approx(0.4)
     assert gates.label(spinning) == "unsaturated"
 

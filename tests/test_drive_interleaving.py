@@ -564,10 +564,8 @@ def test_windows_hold_enough_response_times(client_program, tmp_path):
 @pytest.mark.parametrize("taken", [0.1, 1.9])
 def test_a_sweep_says_how_many_rounds_were_disturbed(taken):
     """Of a set once, though each of its servers names them."""
-    others = [taken] * 5
-    bad = gates.disturbed(
-        dict(enumerate(others)), dict.fromkeys(range(5), 0.4), cores=2
-    )
+    others, seconds = [taken] * 5, dict.fromkeys(range(5), 0.4)
+    bad = gates.disturbed(dict(enumerate(others)), seconds, cores=2)
     kept = schema.Turns(
         beside=3, slice_ms=20, lead_in_ms=1, others=others, disturbed=bad, late=2
     )

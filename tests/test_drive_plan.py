@@ -91,10 +91,8 @@ def test_an_estimate_is_the_sum_of_its_trials():
 
 
 def test_a_server_of_others_is_not_swept_with_what_it_is_not_told():
-    options = asked(factors={"model": ["./mine {port}"]}, **WINDOW)
+    mine = asked(factors={"model": ["./mine {port}"]}, trials=1, **WINDOW)
+    one, two = (mine | {"fixed": {"processes": count}} for count in (1, 2))
     with pytest.raises(ValueError, match="{port}:processes=2: .*no settings"):
-        drive_fakes.planned(
-            "s", run="r", trials=1, **options | {"fixed": {"processes": 2}}
-        )
-    one = options | {"fixed": {"processes": 1}}
-    assert drive_fakes.planned("s", run="r", trials=1, **one).cells
+        drive_fakes.planned("s", run="r", **two)
+    assert drive_fakes.planned("s", run="r", **one).cells

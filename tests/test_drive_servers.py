@@ -150,9 +150,8 @@ def test_a_command_line_is_taken_as_it_is(build_dir):
     built = programs.built()
     factors = {"model": "./mine 'a b' --port {port} -j {workers}", "workers": 3}
     words = servers.argv(built, factors)
-    assert words[words.index("--") + 1 :] == [
-        *("./mine", "a b", "--port", "{port}", "-j", "3")
-    ]
+    own = words[words.index("--") + 1 :]
+    assert own == ["./mine", "a b", "--port", "{port}", "-j", "3"]
     assert servers.model(factors["model"]).label == "mine"
 
 

@@ -25,10 +25,8 @@ def _rows(*values: float, ok: bool = True) -> list[dict]:
 
 def _ratios(*logs: float | None) -> list[dict]:
     """Return trials of a server in turns, with their log ratios to the baseline."""
-    return [
-        {"throughput_rps": 1.0, stopping.RATIOS: {"throughput_rps": log}}
-        for log in logs
-    ]
+    ratios = ({"throughput_rps": log} for log in logs)
+    return [{"throughput_rps": 1.0, stopping.RATIOS: ratio} for ratio in ratios]
 
 
 def _bases(count: int) -> list[dict]:

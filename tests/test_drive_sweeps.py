@@ -294,9 +294,7 @@ def test_a_histogram_that_could_not_be_kept_whole_is_missing(
 @pytest.fixture
 def rates_that_differ(monkeypatch):
     """Let each trial tell one percent more requests per second than the one before."""
-    monkeypatch.setattr(
-        gates, "judge", lambda trial: {}
-    )  # whatever others do meanwhile
+    monkeypatch.setattr(gates, "judge", lambda trial: {})  # others may disturb
     run, told = sweeps.trials.run, itertools.count()
 
     def trial(*arguments, **options):

@@ -210,9 +210,8 @@ def test_the_name_of_a_line_that_ends_early_stands_at_its_last_point():
 def test_figures_call_a_listed_model_by_its_name_and_others_by_their_labels():
     columns = {"model": ["epoll-et", "netty"], "model_label": ["edge", "Netty"]}
     trials = pd.DataFrame(columns).assign(family="readiness")
-    trials.attrs["registry"] = [
-        {"name": "epoll-et", "family": "readiness", "label": "edge"}
-    ]
+    listed = {"name": "epoll-et", "family": "readiness", "label": "edge"}
+    trials.attrs["registry"] = [listed]
     assert figures.labels(trials) == {"epoll-et": "edge", "netty": "Netty"}
     assert figures.names(trials) == {"epoll-et": "epoll-et", "netty": "Netty"}
 

@@ -100,16 +100,14 @@ def test_a_scheduler_on_loopback_needs_no_certificates(tmp_path):
 def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
     certificates.make(tmp_path / "one")
     certificates.make(tmp_path / "two")
-    authority = x509.load_pem_x509_certificate((tmp_path / "one/ca.pem").read_bytes())
-    stranger = x509.load_pem_x509_certificate(
-        (tmp_path / "two/client.pem").read_bytes()
-    )
+    load = x509.load_pem_x509_certificate
+    authority = load((tmp_path / "one/ca.pem").read_bytes())
+    stranger = load((tmp_path / "two/client.pem").read_bytes())
     for role in certificates.ROLES:
         key = tmp_path / "one" / f"{role}.key"
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         path = key.with_suffix(".pem")
-        certificate = x509.load_pem_x509_certificate(path.read_bytes())
-        certificate.verify_directly_issued_by(authority)
+        load(path.read_bytes()).verify_directly_issued_by(authority)
         ssl.create_default_context().load_cert_chain(path, key)
     with pytest.raises((InvalidSignature, ValueError)):
         stranger.verify_directly_issued_by(authority)
