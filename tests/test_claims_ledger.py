@@ -137,11 +137,9 @@ def test_the_ledger_quotes_the_published_rates_of_the_guestbook():
 
 
 def test_passing_the_level_before_is_no_evidence_of_stopping_there():
-    rows = [
-        {"model": "thread-pair", "connections": n, "surviving": n, "failure": None}
-        for n in (1000, 2000)
-    ]
-    assert claims.apply(pd.DataFrame(rows), LEDGER["W2"].rule).verdict == NOT
+    rows = pd.DataFrame({"connections": [1000, 2000], "surviving": [1000, 2000]})
+    trials = rows.assign(model="thread-pair", failure=None)
+    assert claims.apply(trials, LEDGER["W2"].rule).verdict == NOT
 
 
 def test_stability_is_judged_of_the_pool_whose_rate_is():

@@ -524,11 +524,8 @@ def test_bounds_of_a_scatter_are_those_of_bonett(n, fewer):
 def test_cells_that_scatter_alike_are_not_told_apart_for_their_tails(draw, n):
     """An F test tells up to 30 % of them apart; binomial noise is allowed."""
     dice = np.random.default_rng(n)
-    pairs = {
-        "heavy": lambda size: dice.standard_t(3, size),
-        "standard_normal": dice.standard_normal,
-        "standard_exponential": dice.standard_exponential,
-    }[draw]((600, 2, n))
+    size = (600, 2, n)
+    pairs = dice.standard_t(3, size) if draw == "heavy" else getattr(dice, draw)(size)
     told = [not scatter._ratio_of_scatters(*pair).contains(1) for pair in pairs]
     assert np.mean(told) < 0.085
 

@@ -112,9 +112,8 @@ def test_a_user_or_two_have_turns_as_short_as_in_sweeps(other, options, slice_s)
 
 def test_a_lesson_is_started_by_its_own_command_without_flags():
     plan = make_plan(["epoll", "lessons/poll", "pool"], workers=3)
-    epoll, lesson, pool, _again = (
-        servers.argv(plan.programs, server.factors) for server in plan.servers
-    )
+    argv = [servers.argv(plan.programs, server.factors) for server in plan.servers]
+    epoll, lesson, pool, _again = argv
     assert [Path(word).name for word in lesson] == ["poll"]
     assert Path(lesson[0]).parent.name == "lessons"
     assert pool[-2:] == ["--workers", "3"]

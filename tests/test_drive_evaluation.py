@@ -29,13 +29,9 @@ def test_a_sweep_takes_what_is_there_and_writes_nothing(tmp_path):
     trials = made.sweep(("select", "epoll"), (1, 2000), blocks=3)
     made.write(tmp_path, trials, tail='{"schema": 1, "ke')
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    report = drive.sweep(
-        "response-time",
-        run="made",
-        root=tmp_path,
-        factors={"model": ["no model of this build"], "connections": [3]},
-        measure=False,
-    )
+    factors = {"model": ["no model of this build"], "connections": [3]}
+    where = {"run": "made", "root": tmp_path}
+    report = drive.sweep("response-time", factors=factors, measure=False, **where)
     assert (report.done, report.resumed, report.failed) == (0, 12, 0)
     assert report.stopped_because == store.NOT_MEASURED
     assert report.flagged == 3  # select beyond FD_SETSIZE

@@ -23,10 +23,8 @@ eventpoll_epi       411    544    128   32    1 : tunables    0    0    0
 
 
 def test_a_cache_has_the_bytes_of_its_objects_in_use():
-    assert idle_memory.parse_slabs(SLABINFO) == {
-        "TCPv6": 91 * 2496,
-        "eventpoll_epi": 52608,
-    }
+    slabs = {"TCPv6": 91 * 2496, "eventpoll_epi": 52608}
+    assert idle_memory.parse_slabs(SLABINFO) == slabs
     assert idle_memory.parse_slabs("") == {}
 
 

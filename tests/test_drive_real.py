@@ -74,15 +74,11 @@ def test_a_rate_that_a_server_cannot_follow_is_a_finding(tmp_path):
 def test_most_of_a_sweep_lies_inside_measurement_windows(tmp_path):
     """Our own overhead is what is left; a busy machine only adds to it."""
     shares = []
+    factors = {"model": ["thread", "epoll"], "connections": [1, 100]}
+    window = {"duration": 1.0, "warmup": 0.1}
     while len(shares) < 6 and max(shares, default=0) < 0.8:
-        report = measure(
-            tmp_path,
-            f"share-{len(shares)}",
-            factors={"model": ["thread", "epoll"], "connections": [1, 100]},
-            trials=3,
-            duration=1.0,
-            warmup=0.1,
-        )
+        study = f"share-{len(shares)}"
+        report = measure(tmp_path, study, factors=factors, trials=3, **window)
         assert report.done == 12
         shares.append(report.window_share)
     assert max(shares) >= 0.8, shares

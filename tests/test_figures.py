@@ -29,9 +29,8 @@ def curves(columns: str, rows: list[tuple], **look) -> sns.FacetGrid:
 
 
 def test_a_white_dot_stands_in_the_facet_of_its_model():
-    trials = pd.DataFrame(
-        {"model": ["epoll", "thread"], "family": ["readiness", "threads"], "n": 1}
-    )
+    columns = {"model": ["epoll", "thread"], "family": ["readiness", "threads"]}
+    trials = pd.DataFrame(columns).assign(n=1)
     grid = sns.relplot(trials, x="n", y="n", hue="model", col="family", kind="line")
     before = {family: len(ax.lines) for family, ax in grid.axes_dict.items()}
     cells = pd.DataFrame({"model": ["epoll"], "n": 1, "value": 1.0, "bound": True})

@@ -50,9 +50,8 @@ def test_curl_fetches_posts_and_follows(model, redis):
     what = "%{http_code} %{size_download} %{num_connects} %{content_type}\n"
     quiet = ["-sS", "--max-time", PATIENCE_S, "-o", "/dev/null", "-w", what]
     with serve(model, "--redis", redis) as server:
-        lines = run(
-            "curl", *quiet, url(server), "-o", "/dev/null", url(server, "/logo.png")
-        ).splitlines()
+        both = [url(server), "-o", "/dev/null", url(server, "/logo.png")]
+        lines = run("curl", *quiet, *both).splitlines()
         page, logo = (WWW / "index.html").stat(), (WWW / "logo.png").stat()
         assert lines[0] == f"200 {page.st_size} 1 text/html; charset=utf-8"
         assert lines[1] == f"200 {logo.st_size} 0 image/png"  # 0: reused

@@ -68,12 +68,8 @@ def test_who_reconnects_takes_another_source_each_time(load, engine):
 
 
 def with_descriptors(count, port, flags) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        command(port, flags),
-        capture_output=True,
-        text=True,
-        preexec_fn=limit_descriptors(count),
-    )
+    words, limit = command(port, flags), limit_descriptors(count)
+    return subprocess.run(words, capture_output=True, text=True, preexec_fn=limit)
 
 
 def test_more_connections_than_descriptors(engine):
