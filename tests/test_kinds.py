@@ -34,24 +34,14 @@ def entering(kind: str) -> tuple[threading.Thread, threading.Event, threading.Ev
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
-@pytest.mark.parametrize("beside", conftest.KINDS)
-def test_a_kind_runs_beside_its_like_only_and_the_last_beside_nobody(
-    lane, beside, kind
-):
-    with conftest._locked(beside, alone=False):
-        obstacle = conftest._in_the_way_of(kind)
-    earlier = conftest.KINDS.index(beside) < conftest.KINDS.index(kind)
-    free = earlier or kind == beside != "serial"
-    assert obstacle == (None if free else beside)
-
-
-@pytest.mark.parametrize("kind", conftest.KINDS)
-@pytest.mark.parametrize("wanted", conftest.KINDS)
-def test_a_kind_that_is_wanted_keeps_later_ones_out(lane, wanted, kind):
-    with conftest._locked(f"{wanted}-wanted", alone=False):
-        obstacle = conftest._in_the_way_of(kind)
-    earlier = conftest.KINDS.index(wanted) < conftest.KINDS.index(kind)
-    assert obstacle == (f"{wanted}-wanted" if earlier else None)
+@pytest.mark.parametrize("other", conftest.KINDS)
+def test_a_kind_runs_beside_its_like_only_and_behind_earlier_ones(lane, other, kind):
+    """The last of the kinds runs beside nobody."""
+    earlier = conftest.KINDS.index(other) < conftest.KINDS.index(kind)
+    beside = earlier or kind == other != "serial"
+    for lock, free in ((other, beside), (f"{other}-wanted", not earlier)):
+        with conftest._locked(lock, alone=False):
+            assert conftest._in_the_way_of(kind) == (None if free else lock)
 
 
 def test_who_waits_enters_when_the_other_has_ended(lane):

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,6 @@ SOAK_S = float(os.environ.get("CONNLAB_SOAK_S", "15"))
 #: resident memory may grow by that much: allocators keep pages, but not ever more
 GROWTH_BYTES = 8 * 2**20
 _MODELS_A_SWEEP = 2
-
-
 #: what this process holds, by name, after so many trials
 Footprint = dict[str, int]
 
@@ -55,14 +53,6 @@ def in_a_new_process(function: Callable, *arguments: Any) -> list[Footprint]:
     spawning = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawning) as pool:
         return pool.submit(function, *arguments).result()
-
-
-def numbers_for(seconds: float) -> Iterator[int]:
-    until = time.monotonic() + seconds
-    for number in itertools.count(1):
-        if time.monotonic() >= until:
-            return
-        yield number
 
 
 def watch(step: Callable[[int], int], numbers: Iterable[int]) -> list[Footprint]:
@@ -105,7 +95,9 @@ def sweeps(root: Path) -> list[Footprint]:
         shutil.rmtree(root / f"run-{number}")
         return report.done
 
-    return watch(sweep, numbers_for(SOAK_S))
+    until = time.monotonic() + SOAK_S
+    in_time = itertools.takewhile(lambda _: time.monotonic() < until, itertools.count())
+    return watch(sweep, in_time)
 
 
 @pytest.mark.serial
