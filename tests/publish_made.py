@@ -15,6 +15,7 @@ import pytest
 from conftest import REFERENCE, ROOT
 
 from connlab.publish import Rendered, checking, renderers, sources
+from connlab.publish.results import Run, load_run
 
 PAPER = ROOT / "paper"
 RUN = "made-up"
@@ -229,6 +230,16 @@ def write_run(
         for ending, text in picture().items():
             (study / "figures" / f"{name}{ending}").write_text(text, "utf-8")
     return folder
+
+
+def load(root: Path, name: str = RUN) -> Run:
+    return load_run(name, root=root)
+
+
+def changed(root: Path, **entries: object) -> Run:
+    """Write the made-up run with other entries of its manifest; return it as read."""
+    edit(write_run(root) / "manifest.json", **entries)
+    return load(root)
 
 
 def picture() -> dict[str, str]:

@@ -4,7 +4,7 @@ import publish_made as made
 import pytest
 
 from connlab import profiles
-from connlab.publish import endings, results
+from connlab.publish import endings
 
 SPENT = "the budget of 9 min 0 s is used; 6 trials are there, fewer than 8 in some"
 
@@ -18,11 +18,6 @@ def sweep(reason=SPENT, budget=540.0, widths=(), seconds=60.0):
     rule = {"budget_s": budget}
     about = {"reason": reason, "seconds": seconds}
     return about | {"rule": rule, "widths": list(widths)}
-
-
-def run_of(tmp_path, **studies):
-    made.edit(made.write_run(tmp_path) / "manifest.json", studies=studies)
-    return results.load_run(made.RUN, root=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +83,7 @@ def test_a_sentence_counts_the_studies_that_reached_their_targets(
     studies, said, tmp_path
 ):
     entries = {f"s{i}": {"stopping": sweep(widths=w)} for i, w in enumerate(studies)}
-    text = endings.targets(run_of(tmp_path, **entries))
+    text = endings.targets(made.changed(tmp_path, studies=entries))
     assert text.startswith(said)
     assert bool(text) == bool(said)
 
@@ -111,7 +106,7 @@ def test_the_command_is_that_of_the_profile_whose_windows_a_run_has(
         for stem, parameters in notebooks.items()
         if "duration" in parameters
     }
-    run = run_of(tmp_path, **entries)
+    run = made.changed(tmp_path, studies=entries)
     assert endings.command(run) == command
     if entries:  # a study was measured with other windows
         run.studies["load"].entry["parameters"]["duration"] = 77

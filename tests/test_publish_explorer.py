@@ -20,7 +20,7 @@ from test_paper_browser import (
 )
 
 from connlab import schema
-from connlab.publish import checking, explorer, model_pages, reference, results
+from connlab.publish import checking, explorer, model_pages, reference
 
 By = pytest.importorskip("selenium.webdriver.common.by").By
 WebDriverWait = pytest.importorskip("selenium.webdriver.support.ui").WebDriverWait
@@ -36,7 +36,7 @@ def runs(tmp_path_factory):
     made.write_cells(study, cells.to_dict("records"))
     made.write_run(root, name="reference", scale=2.0)
     made.write_run(root, name="reference-other", scale=3.0)
-    run = results.load_run(made.RUN, root=root)
+    run = made.load(root)
     return [run, *reference.others(run).values()]
 
 
@@ -66,7 +66,7 @@ def test_work_is_called_as_the_paper_calls_it(tmp_path):
     made.write_run(tmp_path)
     folder = tmp_path / made.RUN / made.STUDY
     made.write_cells(folder, [cell | {"model": "epoll"} | made.value(1.0, unit="")])
-    (study,) = explorer.content([results.load_run(made.RUN, root=tmp_path)])["studies"]
+    (study,) = explorer.content([made.load(tmp_path)])["studies"]
     place = study["factors"].index("work")
     assert {row["at"][place] for row in study["rows"]} - {None} == {"computing"}
 
@@ -332,7 +332,7 @@ def test_without_scripts_it_says_where_the_numbers_are(browser, page):
 def test_a_run_without_numbers_makes_a_page_that_says_so(browser, tmp_path):
     (tmp_path / "empty").mkdir()
     made.write_json(tmp_path / "empty" / "manifest.json", made.manifest())
-    empty = results.load_run("empty", root=tmp_path)
+    empty = made.load(tmp_path, "empty")
     page = explorer.write([empty], made.PAPER, tmp_path)
     show(browser, page.as_uri(), 1280)
     assert caption(browser)
@@ -348,7 +348,7 @@ def of_cells(root, cells):
     study = made.write_run(root) / made.STUDY
     made.write_cells(study, cells)
     (study / "ratios.csv").unlink()
-    return explorer.write([results.load_run(made.RUN, root=root)], made.PAPER, root)
+    return explorer.write([made.load(root)], made.PAPER, root)
 
 
 def test_one_value_is_said_in_the_singular(browser, tmp_path):
@@ -403,7 +403,7 @@ def test_of_quick_choices_only_the_last_stays_drawn(browser, page, selector, lef
 
 @pytest.fixture(scope="module")
 def references():
-    run = results.load_run("reference", root=made.ROOT / "runs")
+    run = made.load(made.ROOT / "runs", "reference")
     return [run, *reference.others(run).values()]
 
 

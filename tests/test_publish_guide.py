@@ -5,7 +5,7 @@ import publish_made as made
 import pytest
 import yaml
 
-from connlab.publish import guide, results
+from connlab.publish import guide
 from connlab.study.results import Failed, Results
 
 ENTRY = {
@@ -238,7 +238,7 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
         'against="epoll" connections="10"}'
     )
     (paper / "sections" / "_findings.qmd").write_text(f"1. It pays {number} times.\n")
-    run, reference = (results.load_run(n, root=runs) for n in ("mine", "reference"))
+    run, reference = (made.load(runs, n) for n in ("mine", "reference"))
     guide.write(run, {"B": reference}, paper)
     text = (paper / guide.FOLDER / "beside.qmd").read_text()
     assert guide.HERE_OPEN in text

@@ -5,7 +5,7 @@ import json
 import publish_made as made
 import pytest
 
-from connlab.publish import checking, model_pages, numbers, results
+from connlab.publish import checking, model_pages, numbers
 
 EPOLL = {"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}
 GONE = {"name": "gone", "family": "threads", "label": "a model without a file"}
@@ -28,7 +28,7 @@ def paper(tmp_path):
 
 
 def written(paper):
-    run = results.load_run(made.RUN, root=paper.parent / "runs")
+    run = made.load(paper.parent / "runs")
     links = model_pages.write(run, paper)
     assert links == {"epoll": "data/models/epoll.html"}
     return (paper / links["epoll"]).read_text("utf-8")

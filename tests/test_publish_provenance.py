@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import publish_made as made
 import pytest
 
-from connlab.publish import provenance, results
+from connlab.publish import provenance
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,7 @@ def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
         {"factors": {"model": m}, "n": n, "reason": reason} for m, n, reason in lost
     ]
     made.edit(folder / made.STUDY / "results.json", failures=failures)
-    run = results.load_run(made.RUN, root=tmp_path)
-    assert row in provenance._excluded(run, made.PAPER)
+    assert row in provenance._excluded(made.load(tmp_path), made.PAPER)
 
 
 def test_studies_stand_in_the_order_of_their_sections(tmp_path):
@@ -83,9 +82,7 @@ def test_a_run_is_of_the_days_of_its_trials_not_of_its_evaluation(
     tmp_path, begun, days
 ):
     studies = {str(i): {"started_at": at} for i, at in enumerate(begun)}
-    made.edit(made.write_run(tmp_path) / "manifest.json", studies=studies)
-    run = results.load_run(made.RUN, root=tmp_path)
-    assert provenance.measured_on(run) == days
+    assert provenance.measured_on(made.changed(tmp_path, studies=studies)) == days
 
 
 @pytest.mark.parametrize(
@@ -96,9 +93,7 @@ def test_a_run_is_of_the_days_of_its_trials_not_of_its_evaluation(
     ],
 )
 def test_the_sources_are_those_of_a_commit_or_of_no_repository(tmp_path, git, said):
-    made.write_run(tmp_path)
-    made.edit(tmp_path / made.RUN / "manifest.json", git=git)
-    run = results.load_run(made.RUN, root=tmp_path)
+    run = made.changed(tmp_path, git=git)
     assert provenance.variables(run, renderer="none")["sources"] == said
 
 
@@ -108,9 +103,7 @@ def test_the_sources_are_those_of_a_commit_or_of_no_repository(tmp_path, git, sa
 def test_on_one_core_the_paper_does_not_say_that_cores_are_disjoint(
     tmp_path, cores, said
 ):
-    made.write_run(tmp_path)
-    made.edit(tmp_path / made.RUN / "manifest.json", machine={"cores": cores})
-    run = results.load_run(made.RUN, root=tmp_path)
+    run = made.changed(tmp_path, machine={"cores": cores})
     assert provenance.run_variables(run, {})["placement"].startswith(said)
 
 

@@ -32,13 +32,9 @@ def runs(tmp_path):
     return root
 
 
-def load(root, name=made.RUN):
-    return results.load_run(name, root=root)
-
-
 def pieces(root, paper, name=made.RUN):
     """Write what the reference adds; return the sentence and the table."""
-    run = load(root, name)
+    run = made.load(root, name)
     reference.write(run, reference.others(run), paper)
     folder = paper / reference.PIECES
     return [(folder / f"{n}.qmd").read_text("utf-8") for n in ("agreement", "headline")]
@@ -103,7 +99,7 @@ def test_models_are_called_as_on_the_figures(runs, tmp_path):
 
 
 def test_the_reference_is_printed_alone(runs, tmp_path):
-    assert reference.others(load(runs, reference.NAME)) == {}
+    assert reference.others(made.load(runs, reference.NAME)) == {}
     assert pieces(runs, tmp_path, reference.NAME) == ["\n", "\n"]
 
 
@@ -115,7 +111,7 @@ def test_a_run_without_a_reference_is_printed_alone(runs, tmp_path, names):
     for name in names:
         folder.mkdir()
         shutil.copy(tmp_path / "away" / name, folder)
-    assert reference.others(load(runs)) == {}
+    assert reference.others(made.load(runs)) == {}
     assert pieces(runs, tmp_path) == ["\n", "\n"]
 
 
@@ -128,13 +124,13 @@ def test_a_reference_without_claims_gives_numbers_only(runs, tmp_path):
 
 def prepared(root, folder):
     """Prepare the paper of the run; return what is missing, and where the rest is."""
-    run, paper = load(root), made.copy_paper(folder)
+    run, paper = made.load(root), made.copy_paper(folder)
     _, done = prepare.prepare(run, reference.others(run), paper, renderer="none")
     return done.missing, paper / prepare.GENERATED
 
 
 def test_what_no_run_has_is_told_with_the_nearest(runs):
-    run = load(runs)
+    run = made.load(runs)
     others, right = reference.others(run), next(iter(run.numbers))
     wrong, away = right.replace("model=", "modle="), right.replace(made.STUDY, "away")
     assert wrong != right != away
@@ -158,14 +154,14 @@ def lost(runs, tmp_path):
 
 
 def test_a_table_that_a_run_lacks_is_the_reference_s_and_says_so(lost, runs):
-    name = reference.processor(load(runs, reference.NAME))
+    name = reference.processor(made.load(runs, reference.NAME))
     text = (lost / made.STUDY / "tbl-response-time-tails.qmd").read_text("utf-8")
     assert f'[]{{.source of="{name}"}}' in text.splitlines()[0]
     assert "12\\.3" in text
 
 
 def test_a_picture_that_a_run_lacks_is_the_reference_s_with_its_links(lost, runs):
-    name = reference.processor(load(runs, reference.NAME))
+    name = reference.processor(made.load(runs, reference.NAME))
     facts = json.loads((lost / "facts.json").read_text("utf-8"))
     picture = f"{prepare.GENERATED}/{made.STUDY}/throughput.svg"
     assert facts["borrowed"][picture] == name
@@ -191,9 +187,8 @@ def test_the_run_s_notebook_did_not_draw_the_picture_of_a_reference(runs, tmp_pa
 def test_what_no_reference_has_is_a_stub(lost):
     table = (lost / "winsock" / "tbl-winsock-ends.qmd").read_text("utf-8")
     assert lacking.MISSING.capitalize() in table
-    assert lacking.MISSING in (lost / "uring" / "uring-rps-ratios.svg").read_text(
-        "utf-8"
-    )
+    picture = (lost / "uring" / "uring-rps-ratios.svg").read_text("utf-8")
+    assert lacking.MISSING in picture
 
 
 def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):
@@ -217,7 +212,7 @@ def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):
     (runs / reference.NAME / "claims" / "results.json").write_text("{")
     missing, _ = prepared(runs, tmp_path)
-    others = reference.others(load(runs)).values()
+    others = reference.others(made.load(runs)).values()
     assert [other.name for other in others] == [reference.NAME]
     assert not [line for line in missing if line.startswith("reference")]
 
@@ -239,14 +234,15 @@ def two(tmp_path):
 
 
 def test_a_run_stands_beside_every_reference_the_first_first(two):
-    beside = reference.others(load(two))
+    beside = reference.others(made.load(two))
     assert [run.name for run in beside.values()] == [INTEL, AMD]
     assert list(beside) == ["Intel Xeon", "AMD EPYC"]  # their processors
 
 
 @pytest.mark.parametrize("name", [INTEL, "reference"])
 def test_a_reference_stands_beside_the_others_only(two, name):
-    assert [run.name for run in reference.others(load(two, name)).values()] == [AMD]
+    beside = reference.others(made.load(two, name))
+    assert [run.name for run in beside.values()] == [AMD]
 
 
 def test_a_link_means_the_run_that_it_leads_to(two):
@@ -256,13 +252,13 @@ def test_a_link_means_the_run_that_it_leads_to(two):
 
 def test_references_of_one_processor_are_called_by_their_names(two):
     shutil.copy(two / AMD / "manifest.json", two / INTEL / "manifest.json")
-    assert list(reference.others(load(two))) == [INTEL, AMD]
+    assert list(reference.others(made.load(two))) == [INTEL, AMD]
 
 
 def test_verdicts_of_two_references_stand_in_one_cell(two, tmp_path):
     path = two / AMD / "claims" / "results.json"
     made.replace(path, '"does not hold"', '"holds"')
-    run = load(two)
+    run = made.load(two)
     paper = made.copy_paper(tmp_path)
     prepare.write_ledger(run, reference.others(run), paper, shown=set())
     written = paper / prepare.GENERATED / reference.CLAIMS / f"{ledger.LABEL}.qmd"
@@ -275,7 +271,7 @@ def test_what_a_reader_has_to_know_of_a_run_is_said_of_it_under_its_name(
 ):
     note = yaml.safe_dump({made.RUN: {"caption": "In {run} x.", "text": "More."}})
     (tmp_path / reference.REMARKS).write_text(note)
-    run, other = load(runs), load(runs, reference.NAME)
+    run, other = made.load(runs), made.load(runs, reference.NAME)
     said = ["In this run x.", "More."]
     assert reference.remarks(run, {"B": other}, tmp_path, "caption", "text") == said
     assert reference.remarks(other, {"A": run}, tmp_path, "caption") == [

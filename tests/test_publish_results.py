@@ -14,12 +14,12 @@ def run(tmp_path):
     return made.write_run(tmp_path)
 
 
-def load(run):
-    return results.load_run(run.name, root=run.parent)
+def study_of(run, name=made.STUDY):
+    return made.load(run.parent).studies[name]
 
 
 def test_a_whole_run_is_read(run):
-    study = load(run).studies[made.STUDY]
+    study = study_of(run)
     assert study.reason is None
     assert study.stale == []
     assert study.results.numbers[0].n == 10
@@ -33,11 +33,11 @@ def test_a_run_that_is_not_there_names_those_that_are(run):
 
 def test_trials_without_results_are_counted_in_the_reason(run):
     (run / made.STUDY / "results.json").unlink()
-    study = load(run).studies[made.STUDY]
+    study = study_of(run)
     assert study.results is None
     assert "150 trials" in study.reason
     (run / made.STUDY / "trials.jsonl").write_text(json.dumps(made.trial(1)) + "\n")
-    assert "1 trial " in load(run).studies[made.STUDY].reason
+    assert "1 trial " in study_of(run).reason
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_trials_without_results_are_counted_in_the_reason(run):
 )
 def test_what_cannot_be_read_becomes_a_reason(run, text, word):
     (run / made.STUDY / "results.json").write_text(text, "utf-8")
-    study = load(run).studies[made.STUDY]
+    study = study_of(run)
     assert study.results is None
     assert word in study.reason
 
@@ -62,19 +62,19 @@ def test_a_study_that_failed_has_its_reason(run):
     (run / "idle").mkdir()
     reason = "io_uring is not allowed"
     made.write_json(run / "idle" / "failure.json", {"reason": reason})
-    study = load(run).studies["idle"]
+    study = study_of(run, "idle")
     assert study.results is None
     assert study.reason == reason
 
 
 def test_a_study_of_the_manifest_without_folder_is_known(run):
     made.edit(run / "manifest.json", studies={"idle": {}, made.STUDY: {}})
-    assert load(run).studies["idle"].reason == results.NO_RESULTS
+    assert study_of(run, "idle").reason == results.NO_RESULTS
 
 
 def stale(run):
     """Return the numbers in each reason why the study's results are stale."""
-    reasons = load(run).studies[made.STUDY].stale
+    reasons = study_of(run).stale
     return [[int(n) for n in re.findall(r"\b\d+\b", reason)] for reason in reasons]
 
 
@@ -87,7 +87,7 @@ def test_newer_trials_make_results_stale(run, trials):
     late = made.trial(999) | {"started_at": "2026-02-01T00:00:00+00:00"}
     made.append(trials, json.dumps(late) + "\n")
     assert stale(run) == [[1]]
-    assert "1 trial " in load(run).studies[made.STUDY].stale[0]
+    assert "1 trial " in study_of(run).stale[0]
 
 
 def test_fewer_trials_make_results_stale(run, trials):
@@ -112,14 +112,14 @@ def test_a_torn_last_line_is_not_a_trial(run, trials):
 
 
 def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(run):
-    assert load(run).studies[made.STUDY].other_programs == []
+    assert study_of(run).other_programs == []
     made.edit(run / "manifest.json", programs={"server": "cccc", "client": "bbbb"})
-    study = load(run).studies[made.STUDY]
+    study = study_of(run)
     assert (study.other_programs, study.stale) == (["server"], [])
 
 
 def test_mixed_binaries_make_results_stale(run, trials):
     mixed = [made.trial(n, server="ab"[n % 2]) for n in range(150)]
     trials.write_text("".join(json.dumps(t) + "\n" for t in mixed))
-    (reason,) = load(run).studies[made.STUDY].stale
+    (reason,) = study_of(run).stale
     assert re.search("2 .*server binaries", reason)

@@ -7,7 +7,6 @@ sockets that behave as Redis must not.
 import contextlib
 import shutil
 import socket
-import struct
 import subprocess
 import tempfile
 import time
@@ -16,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from conftest import wait_for
 
+from connlab.judge.wire import reset
 from tests.client.harness import reserved_port, serving
 
 Address = tuple[str, int]
@@ -99,10 +99,6 @@ def leaving(sock: socket.socket) -> None:
     sock.recv(65536)
 
 
-GET_REPLY = b":7\r\n*0\r\n"
-POST_REPLY = b":1\r\n+OK\r\n"
-
-
 def once(*, waits: bool = False, resets: bool = False):
     """Return a talk that answers one visit or remark, and closes.
 
@@ -112,12 +108,10 @@ def once(*, waits: bool = False, resets: bool = False):
 
     def talk(sock: socket.socket) -> None:
         asked = sock.recv(65536)
-        sock.sendall(POST_REPLY if b"LPUSH" in asked else GET_REPLY)
+        sock.sendall(b":1\r\n+OK\r\n" if b"LPUSH" in asked else b":7\r\n*0\r\n")
         if waits:
             sock.recv(65536)
         if resets:
-            sock.setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )
+            reset(sock)
 
     return talk
