@@ -343,6 +343,10 @@ def reference(name, state, numbers=FAR):
 
 
 TOLD, UNTOLD = ([reference("A", "yes", numbers)] for numbers in (FAR, UNSURE))
+TWO, THREE = (f"This run cannot tell whether these {n} hold:" for n in ("two", "three"))
+OPENLY = f'[Not shown: {NUMBER} times.]{{.claim of="s/c" when="open"}}'
+SHOWN = "Not shown: 2 [1, 3] times."
+OTHER = CLAIMED.replace("s/c", "s/d")
 
 
 @pytest.mark.parametrize(
@@ -366,46 +370,36 @@ TOLD, UNTOLD = ([reference("A", "yes", numbers)] for numbers in (FAR, UNSURE))
         # what has to be sure gives way to what stands otherwise
         (SURE, UNSURE, "yes", (), "Not known."),
         (SURE, KNOWN, "yes", (), PAYS),
+        # sentences in a row share the remark that each would have
+        (f"{CLAIMED} {CLAIMED}", KNOWN, "open", (), f"{TWO} (1) {PAYS} (2) {PAYS}"),
+        (
+            f"{CLAIMED} {CLAIMED} {CLAIMED}",
+            *(KNOWN, "open", ()),
+            f"{THREE} (1) {PAYS} (2) {PAYS} (3) {PAYS}",
+        ),
+        (
+            f"{CLAIMED}\n{CLAIMED} Other.",
+            *(KNOWN, "no", ()),
+            f"In this run these two do not hold: (1) {PAYS} (2) {PAYS} Other.",
+        ),
+        (f"{CLAIMED} More. {CLAIMED}", KNOWN, "open", (), f"{DOUBTED} More. {DOUBTED}"),
+        (f"{CLAIMED}\n\n{CLAIMED}", KNOWN, "open", (), f"{DOUBTED} {DOUBTED}"),
+        (f"{CLAIMED} {CLAIMED}", KNOWN, "yes", (), f"{PAYS} {PAYS}"),
+        # unless they are unlike: that of s/d is open
+        (f"{OTHER} {CLAIMED}", KNOWN, "no", (), f"{DOUBTED} {DENIED}"),
+        # and those for an open claim end what shares a remark
+        (
+            f"{OTHER} {CLAIMED} {OPENLY} {OTHER}",
+            *(KNOWN, "open", ()),
+            f"{DOUBTED} {SHOWN} {DOUBTED}",
+        ),
     ],
 )
 def test_a_sentence_with_the_state_of_its_claim(
     text, numbers, state, references, shown, tmp_path
 ):
-    facts = {"numbers": numbers, "claims": {"s/c": state}, "references": references}
-    assert sentence(text, tmp_path, **facts) == shown
-
-
-TWO, THREE = (f"This run cannot tell whether these {n} hold:" for n in ("two", "three"))
-
-
-@pytest.mark.parametrize(
-    ("text", "state", "shown"),
-    [
-        (f"{CLAIMED} {CLAIMED}", "open", f"{TWO} (1) {PAYS} (2) {PAYS}"),
-        (
-            f"{CLAIMED} {CLAIMED} {CLAIMED}",
-            "open",
-            f"{THREE} (1) {PAYS} (2) {PAYS} (3) {PAYS}",
-        ),
-        (
-            f"{CLAIMED}\n{CLAIMED} Other.",
-            "no",
-            f"In this run these two do not hold: (1) {PAYS} (2) {PAYS} Other.",
-        ),
-        (f"{CLAIMED} Other. {CLAIMED}", "open", f"{DOUBTED} Other. {DOUBTED}"),
-        (f"{CLAIMED}\n\n{CLAIMED}", "open", f"{DOUBTED} {DOUBTED}"),
-        (f"{CLAIMED} {CLAIMED}", "yes", f"{PAYS} {PAYS}"),
-    ],
-)
-def test_sentences_in_a_row_share_the_remark_that_each_would_have(
-    text, state, shown, tmp_path
-):
-    claims = {"s/c": state}
-    assert sentence(text, tmp_path, numbers=KNOWN, claims=claims) == shown
-
-
-OPENLY = f'[Not shown: {NUMBER} times.]{{.claim of="s/c" when="open"}}'
-SHOWN = "Not shown: 2 [1, 3] times."
+    facts = {"numbers": numbers, "claims": {"s/c": state, "s/d": "open"}}
+    assert sentence(text, tmp_path, **facts, references=references) == shown
 
 
 @pytest.mark.parametrize(
@@ -446,14 +440,6 @@ def test_words_for_an_open_claim_about_this_run_need_no_interval(tmp_path):
     assert sentence(text, tmp_path, **facts) == f"{SHOWN} (Stale.)"
 
 
-def test_words_for_an_open_claim_end_what_shares_a_remark(tmp_path):
-    other = CLAIMED.replace("s/c", "s/d")
-    claims = {"s/c": "open", "s/d": "open"}
-    text = f"{other} {CLAIMED} {OPENLY} {other}"
-    shown = sentence(text, tmp_path, numbers=KNOWN, claims=claims)
-    assert shown == f"{DOUBTED} {SHOWN} {DOUBTED}"
-
-
 @pytest.mark.parametrize(
     ("printed", "shown"),
     [
@@ -482,13 +468,6 @@ def test_references_in_a_row_are_named_once(tmp_path):
         shown = sentence(" ".join([CLAIMED] * count), tmp_path, **facts)
         named = f"({several} sentences: from the A run; this run {OPEN}.)"
         assert shown == " ".join([*[theirs] * count, named])
-
-
-def test_sentences_with_unlike_remarks_keep_them(tmp_path):
-    text = f"{CLAIMED} {CLAIMED.replace('s/c', 's/d')}"
-    claims = {"s/c": "open", "s/d": "no"}
-    shown = sentence(text, tmp_path, numbers=KNOWN, claims=claims)
-    assert shown == f"{DOUBTED} {DENIED}"
 
 
 def test_a_reference_that_contradicts_the_one_that_is_printed_is_named(tmp_path):
