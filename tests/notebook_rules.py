@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -22,13 +23,13 @@ def check(notebook: Path) -> None:
     title = "".join(cells[0]["source"]).splitlines()[0]
     assert title.startswith("# ")
     assert title.endswith("?")
-    for cell in code:
-        for node in ast.walk(ast.parse("".join(cell["source"]))):
-            if isinstance(node, ast.FunctionDef):
-                assert node.end_lineno - node.lineno < 5
-    check_evaluation(["".join(cell["source"]) for cell in code])
-    check_names(["".join(cell["source"]) for cell in code])
-    check_number(notebook, ["".join(cell["source"]) for cell in code])
+    text = "\n".join("".join(cell["source"]) for cell in code)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno < 5
+    check_evaluation(text)
+    check_names(text)
+    check_number(notebook, text)
     declared = parameters.declared(notebook)
     assert "run" in declared
     assert all(p.help for p in declared.values())
@@ -42,10 +43,10 @@ MEASURES = ("sweep", "floor", "count", "profile", "hold", "serving", "over", "tr
 MEASURES += ("ask_all",)
 
 
-def check_evaluation(cells: list[str]) -> None:
+def check_evaluation(text: str) -> None:
     """Assert that all that measures or asks the machine hears of an evaluation."""
-    in_words = '"measure": measure' in "".join(cells)
-    for node in (node for cell in cells for node in ast.walk(ast.parse(cell))):
+    in_words = '"measure": measure' in text
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         name = node.func.attr
@@ -57,38 +58,22 @@ def check_evaluation(cells: list[str]) -> None:
             assert words.get("measure") == "measure" or joined
 
 
-def check_names(cells: list[str]) -> None:
-    """Assert that no two calls give one name: the second would replace the first."""
-    calls = [n for cell in cells for n in ast.walk(ast.parse(cell))]
-    names = [
-        (call.func.attr, ast.literal_eval(call.args[0]))
-        for call in calls
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and ast.unparse(call.func.value) == "report"
-        and call.func.attr in ("figure", "table", "claim")
-    ]
-    assert len(names) == len(set(names))
+def names_made(text: str) -> list[tuple[str, str]]:
+    """Return kind and name of each figure, table and claim of a report."""
+    return re.findall(r"""\breport\.(figure|table|claim)\(\s*["']([\w-]+)["']""", text)
 
 
-def check_number(notebook: Path, cells: list[str]) -> None:
+def check_names(text: str) -> None:
+    """Assert that each is named, and no two alike: one would replace the other."""
+    names = names_made(text)
+    calls = re.findall(r"\breport\.(?:figure|table|claim)\(", text)
+    assert len(calls) == len(names) == len(set(names))
+
+
+def check_number(notebook: Path, text: str) -> None:
     """Assert that a report has the number of its notebook's file, once at least."""
-    nodes = [node for cell in cells for node in ast.walk(ast.parse(cell))]
-    calls = [n for n in nodes if isinstance(n, ast.Call)]
-    told = [
-        word.value
-        for call in calls
-        if "Report" in ast.unparse(call.func)
-        for word in call.keywords
-        if word.arg == "number"
-    ]
-    for named in (node for node in nodes if isinstance(node, ast.Dict)):  # **about
-        pairs = zip(named.keys, named.values, strict=True)
-        told += [
-            value for key, value in pairs if key and ast.unparse(key) == "'number'"
-        ]
-    numbers = {ast.literal_eval(value) for value in told}
-    assert numbers == {int(notebook.stem.partition("-")[0])}
+    numbers = set(re.findall(r'\bnumber(?:=|": )(\w+)', text))  # the latter in **about
+    assert numbers == {str(int(notebook.stem.partition("-")[0]))}
 
 
 def path_of(name: str) -> Path:

@@ -13,14 +13,7 @@ from connlab.drive import counting, profiling, servers
 from connlab.hosts import lab
 
 SECTIONS = rules.ROOT / "paper" / "sections"
-
-
-SMOKE = profiles.load("smoke")
 STUDIES = [p.stem for p in notebook.every()]
-#: all but 09, which reads what others measured
-MEASURING = [name for name in STUDIES if name != "09-doubts"]
-
-
 #: what a small run has beyond profile smoke: cases take long, a law needs six sizes
 EXTRA = {
     "02-breaking-points": {"cases": False},
@@ -31,7 +24,7 @@ EXTRA = {
 
 def small(name: str) -> dict[str, Any]:
     """Return the parameters of a small run."""
-    return SMOKE.parameters(name) | EXTRA.get(name, {})
+    return profiles.load("smoke").parameters(name) | EXTRA.get(name, {})
 
 
 def code(name: str) -> str:
@@ -41,7 +34,7 @@ def code(name: str) -> str:
 
 def names_made(name: str, kind: str) -> set[str]:
     """Return the names that a notebook gives to its claims, figures or tables."""
-    return set(re.findall(rf'report\.{kind}\(\s*"([\w-]+)"', code(name)))
+    return {made for of, made in rules.names_made(code(name)) if of == kind}
 
 
 def names_shown(study: str, pattern: str) -> set[str]:
@@ -62,7 +55,7 @@ def names_shown(study: str, pattern: str) -> set[str]:
 )
 def test_a_cell_that_does_not_hear_of_an_evaluation_is_found(cell):
     with pytest.raises(AssertionError):
-        rules.check_evaluation([cell])
+        rules.check_evaluation(cell)
 
 
 @pytest.mark.parametrize("number", [1, 2, None])
@@ -70,16 +63,15 @@ def test_a_cell_that_does_not_hear_of_an_evaluation_is_found(cell):
 def test_a_report_of_another_number_is_found(make, number):
     cell = make.format("" if number is None else f"number={number}")
     with nullcontext() if number == 2 else pytest.raises(AssertionError):
-        rules.check_number(rules.path_of("02-breaking-points"), [cell])
+        rules.check_number(rules.path_of("02-breaking-points"), cell)
 
 
 @pytest.mark.parametrize("names", [("it", "it"), ("it", "that")])
 def test_a_name_that_two_cells_give_is_found(names):
-    cells = [f"report.table({name!r}, frame)" for name in names]
-    cells.append("report.figure('it', grid)")
+    tables = "\n".join(f"report.table({name!r}, frame)" for name in names)
     unique = len(set(names)) == 2
     with nullcontext() if unique else pytest.raises(AssertionError):
-        rules.check_names(cells)
+        rules.check_names(f"{tables}\nreport.figure('it', grid)")
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -112,7 +104,9 @@ def test_figures_draw_the_trials_that_tables_count(number):
 
 def _lack(name: str) -> str | None:
     """Return why nothing of a study can be measured here; None: something can."""
-    return servers.entries()["winsock-iocp"].reason if name == "15-winsock" else None
+    if name == "15-winsock":
+        return servers.entries()["winsock-iocp"].reason
+    return lab.missing() if name == "14-hosts" else None
 
 
 def _not_counted(name: str) -> set[str]:
@@ -159,13 +153,12 @@ ALONE = ("00-the-machine", "11-load", "13-runtimes", "14-hosts")
         pytest.param(
             name, marks=pytest.mark.serial if name in ALONE else pytest.mark.sweeps
         )
-        for name in MEASURING
+        for name in STUDIES
+        if name != "09-doubts"  # which reads what others measured
     ],
 )
 def test_a_small_run_gives_numbers_of_plain_pandas(name, tmp_path):
     if lack := _lack(name):
-        pytest.skip(lack)
-    if name == "14-hosts" and (lack := lab.missing()):
         pytest.skip(lack)
     results = rules.run(name, tmp_path, **small(name))
     assert results["answer"]
