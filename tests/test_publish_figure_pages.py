@@ -1,33 +1,27 @@
 """The page of a figure: its values in words and as a table."""
 
+import html
 import re
 
 import pytest
 
 from connlab.publish import checking, figure_pages
 
-VALUES = "10 ms at 1 to 20 ms at 1 000; no value at 2 000 (beyond FD_SETSIZE)"
-DRAWN = "Line chart of time against connections."
-
-
-def alt(*names):
-    values = (f"{name}: {VALUES}." for name in names)
-    return " ".join([DRAWN, *values, "All are in the table linked below.", "Ends."])
+VALUES = "<b>: 10 ms at 1 to 20 ms at 1 000; no value at 2 000 (beyond FD_SETSIZE)."
+ALT = f"Line chart of time. {VALUES} All are in the table linked below. Ends."
 
 
 @pytest.fixture
 def page(tmp_path):
     data = tmp_path / "time.csv"
     data.write_text("model,max_ms,n\n<b>,1.23456789,10.0\nepoll,,3\n", "utf-8")
-    return figure_pages.write_values(
-        data, tmp_path / "data", title="A & B", alt=alt("<b>")
-    )
+    return figure_pages.write_values(data, tmp_path / "data", title="A & B", alt=ALT)
 
 
 def test_the_page_has_the_values_in_words_and_as_a_table(page):
     text = page.read_text("utf-8")
     assert page.name == "time.html"
-    assert f"<p>&lt;b&gt;: {VALUES}.</p>" in text
+    assert f"<p>{html.escape(VALUES)}</p>" in text
     assert "linked below" not in text
     assert "<p>Ends.</p>" in text
     row = '<td>&lt;b&gt;</td><td class="number">1.235</td><td class="number">10</td>'
@@ -62,17 +56,16 @@ def test_values_have_a_unit_and_ratios_none(tmp_path, more, said):
 
 
 def test_the_page_asks_no_other_host_and_has_a_title(page):
-    html = page.read_text("utf-8")
-    read = checking.Page(html)
+    text = page.read_text("utf-8")
+    read = checking.Page(text)
     assert read.title == "A & B"
     assert read.fetched == ["data:,"]
-    assert "Content-Security-Policy" in html
+    assert "Content-Security-Policy" in text
 
 
 def test_without_data_there_is_no_page(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")
     for name in ("none.csv", "empty.csv", "ragged.csv"):
-        assert not figure_pages.write_values(
-            tmp_path / name, tmp_path, title="", alt=""
-        )
+        data = tmp_path / name
+        assert not figure_pages.write_values(data, tmp_path, title="", alt="")

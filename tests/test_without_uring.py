@@ -35,13 +35,6 @@ class Way:
         return subprocess.run(command, capture_output=True, text=True, timeout=20)
 
 
-def built_without() -> Way:
-    build = ROOT / "build/plain"
-    programs = [f"build/plain/{name}" for name in ("server", "client")]
-    make(f"-j{os.cpu_count()}", *programs, "BUILD=build/plain", "URING=", "CI=true")
-    return Way((), build, "liburing", "without io_uring", 2)
-
-
 def refused(code: int, folder: Path, build: Path) -> Way:
     if not json.loads((build / "flags.json").read_text())["uring"]:
         pytest.skip("liburing is not installed: built without io_uring in any case")
@@ -58,7 +51,9 @@ def way(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Way:
     if request.param == "not-built":
-        return built_without()
+        programs = [f"build/plain/{name}" for name in ("server", "client")]
+        make(f"-j{os.cpu_count()}", *programs, "BUILD=build/plain", "URING=", "CI=true")
+        return Way((), ROOT / "build/plain", "liburing", "without io_uring", 2)
     build = request.getfixturevalue("build_dir")
     return refused(request.param, tmp_path_factory.mktemp("no_uring"), build)
 
