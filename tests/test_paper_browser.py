@@ -1,6 +1,7 @@
 """The page in a real browser, headless: no error, and what its script promises."""
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -104,11 +105,7 @@ def show(browser, page, width, scheme="light"):
 @pytest.fixture
 def open_at(browser, page):
     """Open the page at a width, in light or dark colours; undone afterwards."""
-
-    def at(width, scheme="light"):
-        return show(browser, page, width, scheme)
-
-    yield at
+    yield functools.partial(show, browser, page)
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
@@ -156,19 +153,16 @@ def test_captions_stand_above_their_tables_on_a_phone(phone):
         assert caption["width"] > 330
 
 
-CARDS = ".cards table"
-
-
 @WIDTHS
 def test_the_guide_is_cards_on_a_phone(open_at, width):
     browser = open_at(width)
-    script = """const t = document.querySelector(arguments[0]);
+    script = """const t = document.querySelector(".cards table");
         const cells = [...t.querySelectorAll("tbody tr:first-child td")];
         return [cells.map(c => [c.getBoundingClientRect().left,
             getComputedStyle(c, "::before").content]), t.parentElement.scrollWidth
             - t.parentElement.clientWidth, t.caption.getBoundingClientRect().bottom
             <= cells[0].getBoundingClientRect().top]"""
-    cells, hidden, caption_above = browser.execute_script(script, CARDS)
+    cells, hidden, caption_above = browser.execute_script(script)
     assert hidden <= 0
     assert caption_above
     first, *others = cells
@@ -212,19 +206,16 @@ def test_every_picture_is_shown(desktop):
     assert all(width > 0 for width in widths)
 
 
-LETTERS = """const inner = i => i.clientWidth - 2 * parseFloat(
-        getComputedStyle(i).paddingLeft);
-    return [...document.querySelectorAll("figure[id] img")].map(i => {
-        const svg = new TextDecoder().decode(Uint8Array.from(
-            atob(i.src.split(",")[1]), c => c.charCodeAt(0)));
-        const unit = svg.match(/viewBox="\\S+ \\S+ ([\\d.]+)/)[1];
-        const sizes = [...svg.matchAll(/font(?:-size)?(?:: |=")([\\d.]+)/g)];
-        return Math.min(...sizes.map(m => m[1])) * inner(i) / unit})"""
-
-
 @WIDTHS
 def test_letters_of_figures_can_be_read(open_at, width):
-    letters = open_at(width).execute_script(LETTERS)
+    script = """const inner = i => i.clientWidth - 2 * parseFloat(
+            getComputedStyle(i).paddingLeft);
+        return [...document.querySelectorAll("figure[id] img")].map(i => {
+            const svg = atob(i.src.split(",")[1]);
+            const unit = svg.match(/viewBox="\\S+ \\S+ ([\\d.]+)/)[1];
+            const sizes = [...svg.matchAll(/font(?:-size)?(?:: |=")([\\d.]+)/g)];
+            return Math.min(...sizes.map(m => m[1])) * inner(i) / unit})"""
+    letters = open_at(width).execute_script(script)
     assert len(letters) > 2
     assert min(letters) >= 9
 
@@ -328,10 +319,8 @@ def test_not_more_than_two_bold_phrases_stand_on_a_screen(desktop):
     more = """const added = document.createElement("p")
         added.innerHTML = "<strong>bold</strong> ".repeat(4)
         document.querySelector("main").prepend(added)
-        try { """
-    screens = Counter(
-        desktop.execute_script(more + script + "} finally {added.remove()}")
-    )
+        """
+    screens = Counter(desktop.execute_script(more + script))
     assert max(screens.values()) == 3  # the first of a paragraph is lighter
 
 
@@ -539,21 +528,16 @@ def test_without_scripts_all_can_be_read(open_at, width):
         assert browser.find_element(By.CSS_SELECTOR, ".claims td").is_displayed()
 
 
-def violations(browser):
-    """Return what axe finds, by its rules, with the first place of each."""
-    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not there")
-    browser.execute_script(Path(axe.__path__[0], "axe.min.js").read_text("utf-8"))
-    run = "const done = arguments[0]; axe.run().then(r => done(r.violations))"
-    broken = browser.execute_async_script(run)
-    return [(rule["id"], rule["nodes"][0]["html"]) for rule in broken]
-
-
 def assert_sound(browser):
     """No error on the console, no scrolling sideways, accessible by axe's rules."""
     assert browser.get_log("browser") == []
     script = "return document.documentElement.scrollWidth - window.innerWidth"
     assert browser.execute_script(script) <= 0
-    assert violations(browser) == []
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not there")
+    browser.execute_script(Path(axe.__path__[0], "axe.min.js").read_text("utf-8"))
+    run = "const done = arguments[0]; axe.run().then(r => done(r.violations))"
+    broken = browser.execute_async_script(run)
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in broken] == []
 
 
 @SCHEMES
