@@ -10,14 +10,7 @@ import pytest
 from publish_made import text_of, text_of_pdf
 
 from connlab import publish
-from connlab.publish import (
-    checking,
-    lacking,
-    numbers,
-    prepare,
-    renderers,
-    rendering,
-)
+from connlab.publish import checking, lacking, numbers, prepare, renderers, rendering
 
 QUARTO = pytest.mark.skipif(
     not shutil.which("quarto"), reason="quarto is not on the PATH"

@@ -414,14 +414,8 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def render(tree: Path) -> None:
     """Call ``make render`` in a tree, with this Python and no set-up of its own."""
-    words = [
-        "make",
-        "-o",
-        "setup",
-        "render",
-        "RUN=reference",
-        f"PY={shlex.quote(sys.executable)}",
-    ]
+    python = f"PY={shlex.quote(sys.executable)}"
+    words = ["make", "-o", "setup", "render", "RUN=reference", python]
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(words, cwd=tree, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -124,32 +124,25 @@ def _ran(*cells, **values):
     return space | values
 
 
-def test_inside_a_notebook_defaults_pass_and_later_names_do_not_matter():
+def test_inside_a_notebook_defaults_pass_and_injected_values_are_taken():
+    """And names of later cells do not matter."""
     parameters.check(_ran(CELL, "frame = 3\nratio = 2.0"))
-
-
-def test_inside_a_notebook_injected_values_are_checked():
-    with pytest.raises(ParameterError, match="'trails'.* 'trials'"):
-        parameters.check(_ran(CELL, "# Parameters\ntrails = 9\n"))
-    with pytest.raises(ParameterError, match="connections: 0"):
-        parameters.check(_ran(CELL, "# Parameters\nconnections = [0]\n"))
     parameters.check(_ran(CELL, "# Parameters\nconnections = [7]\n"))
     space = _ran(CELL, "# Parameters\nconnections = '[7, 8]'\n")
     parameters.check(space)
     assert space["connections"] == [7, 8]
 
 
-def test_inside_a_notebook_a_line_without_its_type_is_named():
-    untyped = CELL.replace('models: list[str] = ["thread"]', 'models = ["thread"]')
-    with pytest.raises(ParameterError, match="'models = .*' declares no parameter"):
-        parameters.check(_ran(CELL, untyped))
-
-
-def test_inside_a_notebook_declarations_of_other_cells_do_not_matter():
-    with pytest.raises(ParameterError, match="trials: 0"):
-        parameters.check(_ran(CELL, "n: int = 3", trials=0))
-
-
-def test_inside_a_notebook_the_cell_has_to_have_run():
-    with pytest.raises(ParameterError, match="parameters cell"):
-        parameters.check({"In": [""]})
+@pytest.mark.parametrize(
+    ("cells", "values", "message"),
+    [
+        ([CELL, "# Parameters\ntrails = 9\n"], {}, "'trails'.* 'trials'"),
+        ([CELL, "# Parameters\nconnections = [0]\n"], {}, "connections: 0"),
+        ([CELL, CELL.replace(": list[str]", "")], {}, "'models = .*' declares no para"),
+        ([CELL, "n: int = 3"], {"trials": 0}, "trials: 0"),  # n is of another cell
+        ([], {}, "parameters cell"),  # it has not run
+    ],
+)
+def test_inside_a_notebook_what_is_wrong_is_named(cells, values, message):
+    with pytest.raises(ParameterError, match=message):
+        parameters.check(_ran(*cells, **values))

@@ -318,10 +318,7 @@ def test_no_visit_is_lost_when_many_ask_at_once(model, root, redis):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_redis_away_is_503_and_its_return_is_noticed(model, root):
-    with (
-        reserved_port() as port,
-        web(model, root, ("127.0.0.1", port)) as server,
-    ):
+    with reserved_port() as port, web(model, root, ("127.0.0.1", port)) as server:
         for _ in range(2):
             status, _, headers = request(server, "GET", "/guestbook")
             assert (status, headers["Retry-After"]) == (503, "1")
