@@ -41,6 +41,12 @@ GET = b"GET %s HTTP/1.1\r\n" + HOST + b"\r\n"
 VISIT = GET % b"/guestbook"
 
 
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> str:
+    """Each model, where a test names none."""
+    return request.param
+
+
 # --- work ------------------------------------------------------------------------
 
 
@@ -52,7 +58,6 @@ def ask(server: Server, text: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["sleep", "spin"])
-@pytest.mark.parametrize("model", MODELS)
 def test_work_answers_pipelined_lines_in_order(model, kind):
     with serving(model, "--workload", "work", "--delay-kind", kind) as server:
         lines = b"30000 5\n0 5\n10 6\n20000 5\n"
@@ -80,7 +85,6 @@ def test_an_answer_does_not_wait_until_the_next_one_is_computed(model):
         assert len(select.select(socks, [], [], 0)[0]) < len(socks)
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_buckets_are_one_for_the_whole_server(model):
     """Whatever thread or process serves a connection, it adds to the same sum."""
     flags = ["--workload", "work", "--buckets", 3, *fixed_workers(model, 4)]
@@ -105,7 +109,6 @@ def test_sleeps_of_clients_overlap(model):
         assert delay_s <= time.monotonic() - start < delay_s * clients * 0.8
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_bad_line_is_told_and_closes(model):
     with serving(model, "--workload", "work") as server:
         with server.connect() as sock:
@@ -118,7 +121,6 @@ def test_bad_line_is_told_and_closes(model):
         assert ask(server, b"0 1\n") == b"0\n"
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_a_long_sleep_does_not_hold_up_the_stop(model):
     with serving(model, "--workload", "work") as server:
         sock = server.connect()
@@ -128,7 +130,6 @@ def test_a_long_sleep_does_not_hold_up_the_stop(model):
         sock.close()
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_who_leaves_during_a_sleep_leaks_nothing(model):
     with serving(model, "--workload", "work", *fixed_workers(model, 4)) as server:
         assert ask(server, b"0 1\n") == b"0\n"
@@ -172,7 +173,6 @@ def statuses(stream: bytes) -> list[int]:
     return [int(part[:3]) for part in stream.split(b"HTTP/1.1 ")[1:]]
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_files_errors_and_pipelining(model, root):
     with web(model, root) as server:
         assert request(server, "GET", "/")[:2] == (200, b"<h1>here</h1>\n")
@@ -197,7 +197,6 @@ def test_files_errors_and_pipelining(model, root):
     assert server.stats["requests"] == 516
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_requests_that_come_byte_by_byte(model, root):
     with web(model, root) as server, server.connect() as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -207,7 +206,6 @@ def test_requests_that_come_byte_by_byte(model, root):
         assert receive_all(sock).endswith(b"\r\n\r\n<h1>here</h1>\n")
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_a_large_file_arrives_whole_and_costs_little_memory(model, root):
     want = hashlib.sha256((root / "large.bin").read_bytes()).digest()
     with web(model, root) as server:
@@ -269,7 +267,6 @@ def visits(body: bytes) -> int:
     return int(body.split(b"Visits: ")[1].split(b"<")[0])
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_remarks_are_kept_escaped_and_counted(model, root, redis):
     with web(model, root, redis) as server:
         assert visits(request(server, "GET", "/guestbook")[1]) == 1
@@ -293,7 +290,6 @@ def test_remarks_are_kept_escaped_and_counted(model, root, redis):
         assert upstreams.command(redis, "LLEN", "guestbook:remarks") == b":100\r\n"
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_connections_to_redis_are_kept(model, root, redis):
     with web(model, root, redis) as server:
         for _ in range(3):
@@ -316,7 +312,6 @@ def test_no_visit_is_lost_when_many_ask_at_once(model, root, redis):
         assert visits(request(server, "GET", "/guestbook")[1]) == 241
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_redis_away_is_503_and_its_return_is_noticed(model, root):
     with reserved_port() as port, web(model, root, ("127.0.0.1", port)) as server:
         for _ in range(2):
@@ -333,7 +328,6 @@ def test_redis_away_is_503_and_its_return_is_noticed(model, root):
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("model", MODELS)
 def test_silent_redis_is_503_in_time_and_holds_up_nobody_else(model, root):
     with web(model, root, upstreams.silent) as server:
         start = time.monotonic()
@@ -390,7 +384,6 @@ def test_redis_that_misbehaves_is_503(model, talk, root):
         assert request(server, "GET", "/")[0] == 200
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_a_reply_in_small_pieces_is_put_together(model, root):
     reply = b":7\r\n*2\r\n$2\r\n<>\r\n$-1\r\n"
     talk = upstreams.saying(reply, piece=3, pause_s=0.002)
@@ -401,7 +394,6 @@ def test_a_reply_in_small_pieces_is_put_together(model, root):
             assert b"<li>&lt;&gt;</li>\n<li></li>" in body
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_who_leaves_while_redis_is_asked_leaks_nothing(model, root):
     """The reply to one who has left must not reach the next."""
     reply = b":%d\r\n*0\r\n"
@@ -458,7 +450,6 @@ def visit_together(server: Server, clients: int, count: int) -> list[int]:
 
 @pytest.mark.parametrize("clients", [1, 4])
 @pytest.mark.parametrize("talk", ONE_REPLY)
-@pytest.mark.parametrize("model", MODELS)
 def test_redis_that_leaves_after_a_reply_costs_no_visitor_an_error(
     model, talk, clients, root
 ):
@@ -469,7 +460,6 @@ def test_redis_that_leaves_after_a_reply_costs_no_visitor_an_error(
     assert server.stats["upstream_opened"] > 1
 
 
-@pytest.mark.parametrize("model", MODELS)
 def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
     clients = 4
     want = ([200] * 9 + [303]) * 2 * clients

@@ -30,7 +30,6 @@ from tests.conformance.harness import (
     settled,
 )
 
-TIMED = names(timeouts=True)
 LIMIT_S = 0.25
 #: what nobody exceeds who is to stay, even if the machine is busy
 ROOM_S = 0.8 * SLOWER
@@ -40,6 +39,12 @@ SLACK_S = 1.5 * SLOWER
 GET = b"GET /none HTTP/1.1\r\nHost: test\r\n\r\n"
 POST = b"POST /guestbook HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n"
 PUT = b"PUT /none HTTP/1.1\r\nHost: test\r\nContent-Length: 100\r\n\r\n"
+
+
+@pytest.fixture(params=names(timeouts=True))
+def model(request: pytest.FixtureRequest) -> str:
+    """Each model that takes a limit, where a test names none."""
+    return request.param
 
 
 def until_closed(sock: socket.socket) -> bytes:
@@ -93,7 +98,6 @@ def cutting(model: str, *flags: object, **timeouts: int) -> Iterator[Server]:
     assert stats["errors"] == {}
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_silent_client_is_closed_in_time(model):
     with cutting(model, "--timeout-idle", LIMIT_S, idle=2) as server:
         for asks in (False, True):
@@ -105,7 +109,6 @@ def test_a_silent_client_is_closed_in_time(model):
             assert LIMIT_S * 0.8 < took < LIMIT_S + SLACK_S
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_client_that_thinks_for_less_than_the_limit_stays(model):
     flags = [f"--timeout-{kind}={ROOM_S}" for kind in ("idle", "header", "body")]
     flags += ["--workload", "work"]
@@ -118,7 +121,6 @@ def test_a_client_that_thinks_for_less_than_the_limit_stays(model):
             assert receive(sock, len(b"%d\n" % total)) == b"%d\n" % total
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_delay_of_the_servers_own_is_nobodys_idleness(model):
     flags = ["--workload", "work", "--timeout-idle", 0.1, "--timeout-header", 0.1]
     with cutting(model, *flags) as server, server.connect() as sock:
@@ -126,7 +128,6 @@ def test_a_delay_of_the_servers_own_is_nobodys_idleness(model):
         assert receive(sock, 7) == b"300000\n"
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_head_that_drips_is_cut_and_answered_408(model):
     """Each byte comes well within the limit; the head has one, from its first byte."""
     head = b"GET /none HTTP/1.1\r\nHost: test\r\nX-Slow: " + b"z" * 200
@@ -139,7 +140,6 @@ def test_a_head_that_drips_is_cut_and_answered_408(model):
         assert until_closed(sock).startswith(b"HTTP/1.1 408 Request Timeout")
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_line_of_work_that_drips_is_cut(model):
     flags = ["--workload", "work", "--timeout-header", LIMIT_S]
     with cutting(model, *flags, header=1) as server, server.connect() as sock:
@@ -147,7 +147,6 @@ def test_a_line_of_work_that_drips_is_cut(model):
         assert until_closed(sock) == b"ERR the line took too long\n"
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_body_that_drips_is_cut(model):
     """Where the answer was given before, as to a PUT, no second one follows."""
     flags = ["--workload", "http", "--timeout-body", LIMIT_S]
@@ -162,14 +161,12 @@ def test_a_body_that_drips_is_cut(model):
                 assert rest.startswith(b"HTTP/1.1 408") == (request is POST)
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_a_client_that_never_reads_is_closed(model):
     flags = ["--timeout-idle", LIMIT_S]
     with cutting(model, *flags, idle=1) as server, server.connect() as sock:
         assert sends_until_reset(sock) < LIMIT_S + 2 * SLACK_S
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_one_that_reads_slowly_but_reads_is_served(model):
     """Every pause is within the limit; the whole answer takes several of them.
 
@@ -187,7 +184,6 @@ def test_one_that_reads_slowly_but_reads_is_served(model):
         assert len(receive(sock, sent - 8 * (sent // 9))) == sent - 8 * (sent // 9)
 
 
-@pytest.mark.parametrize("model", TIMED)
 def test_off_by_default(model):
     with cutting(model, "--workload", "http") as server, server.connect() as sock:
         sock.sendall(GET[:20])

@@ -27,7 +27,6 @@ from tests.conformance.harness import (
     serving,
 )
 
-MODELS = names()
 CONCURRENT = names(concurrent=True)
 ISOLATING = names(concurrent=True, isolates_slow=True)
 EACH_A_THREAD = names(workers="per-connection", holds="threads")
@@ -194,7 +193,7 @@ def send_urgently(sock: socket.socket, before: bytes, behind: bytes) -> bytes:
     return before + b"1" + behind
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", names())
 def test_urgent_bytes_are_bytes_of_the_stream(model):
     """A read stops where they begin, however much has come behind them."""
     sizes = [(1 + 7 * n, 1 + 500 * n) for n in range(12)]
