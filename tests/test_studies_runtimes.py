@@ -6,7 +6,7 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
-from study_made import usable
+from study_made import crossed, usable
 
 from connlab.intervals import ratios
 from connlab.report import Report
@@ -18,16 +18,10 @@ MEANS = {"epoll": 1.0, "thread": 2.0, "go": 3.0, "tokio": 1.5}
 @pytest.fixture
 def trials() -> pd.DataFrame:
     """Return trials of four models at two numbers of connections, in blocks."""
-    dice = np.random.default_rng(3)
-    rows = [
-        (model, n, block, 0, mean * dice.lognormal(0, 0.05))
-        for model, mean in MEANS.items()
-        for n in (1, 50)
-        for block in range(6)
-    ]
-    columns = ["model", "connections", "block", "repeat", "cost"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.assign(ok=True, label="server-bound", reason=None)
+    frame = crossed(model=[*MEANS], connections=(1, 50), block=range(6))
+    scatter = np.random.default_rng(3).lognormal(0, 0.05, len(frame))
+    frame["cost"] = frame["model"].map(MEANS) * scatter
+    return usable(frame, label="server-bound")
 
 
 PAIRS = [("thread", "epoll"), ("tokio", "epoll"), ("go", "thread")]
@@ -48,16 +42,12 @@ def test_each_model_is_divided_by_its_own(trials):
 
 def test_comparisons_at_the_same_connections_scatter_alike():
     """Not those at 1 and at 10, which scatter ten times as much."""
-    dice = np.random.default_rng(4)
-    rows = [
-        (f"m{model}", n, block, 0, dice.lognormal(0, 0.002 * n))
-        for model in range(8)
-        for n in (1, 10)
-        for block in range(5)
-    ]
-    columns = ["model", "connections", "block", "repeat", "cost"]
-    trials = usable(pd.DataFrame(rows, columns=columns), label="server-bound")
-    pairs = [(f"m{model}", "m0") for model in range(1, 8)]
+    models = [f"m{number}" for number in range(8)]
+    trials = crossed(model=models, connections=(1, 10), block=range(5))
+    spreads = 0.002 * trials["connections"]
+    trials["cost"] = np.random.default_rng(4).lognormal(0, spreads)
+    trials = usable(trials, label="server-bound")
+    pairs = [(model, "m0") for model in models[1:]]
     key = ["connections", "model"]
     found = ratios_to(trials, "cost", pairs=pairs, **PER_CELL).sort_values(key)
     same = ratios(trials, "cost", baseline="m0", **PER_CELL).sort_values(key)
@@ -95,12 +85,8 @@ def test_no_pairs_have_no_ratios(trials):
 )
 def test_starts_that_clocks_cannot_tell_apart_have_no_ratio(java, kept):
     starts = {"epoll": 0.0014, "go": 0.0023, "java-nio": java}
-    rows = [
-        (model, block, start + block * 1e-6)
-        for model, start in starts.items()
-        for block in range(5)
-    ]
-    frame = usable(pd.DataFrame(rows, columns=["model", "block", "start_s"]))
+    frame = usable(crossed(model=[*starts], block=range(5)))
+    frame["start_s"] = frame["model"].map(starts) + frame["block"] * 1e-6
     report = Mock(spec=Report)
     report.cells.side_effect = report.ratios.side_effect = lambda frame: frame
     held = frame.assign(pss_per_connection_bytes=1.0)
