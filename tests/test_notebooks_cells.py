@@ -151,14 +151,10 @@ def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
 
 def test_where_a_server_is_overloaded_its_knee_lies_before(cells):
     """epoll doubles between two loads; thread is overloaded; poll does neither."""
-    p99s = {"epoll": [1.0, 1.5, 3.0], "thread": [1.0, 1.5], "poll": [1.0, 1.1, 1.2]}
-    rows = [
-        {"model": model, "load": x, "block": block, "p99_s": y + block / 100}
-        for model, ys in p99s.items()
-        for x, y in zip((0.1, 0.5, 0.7), [*ys, np.nan], strict=False)
-        for block in range(5)
-    ]
-    frame = usable(pd.DataFrame(rows), work="echo", connections=50)
+    p99s = {"epoll": [1, 1.5, 3], "thread": [1, 1.5, np.nan], "poll": [1, 1.1, 1.2]}
+    frame = crossed(model=[*p99s], load=(0.1, 0.5, 0.7), block=range(5))
+    frame["p99_s"] = np.repeat(np.ravel([*p99s.values()]), 5) + frame["block"] / 100
+    frame = usable(frame, work="echo", connections=50)
     about = {"tail": "p99_s", "cell": ["model", "work", "connections"]}
     about["under"] = frame.assign(overloaded=frame["p99_s"].isna())
     names = {"epoll": "b", "thread": "c", "poll": "a"}

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from study_made import crossed, usable
 
 from connlab.intervals import intervals
 from connlab.studies import bounds, idle
@@ -13,15 +14,12 @@ LEVELS = [1, 10, 100, 1000]
 def trials(*, at: float, blocks: int = 6, noise: float = 0.0) -> pd.DataFrame:
     """Return costs of poll that pass those of epoll where `at` clients talk."""
     dice = np.random.default_rng(2)
-    rows = []
-    for block in range(blocks):
-        for level in LEVELS:
-            shared = dice.uniform(1, 2)  # what the machine did in this trial
-            ratio = (at / level) ** 0.3 * np.exp(noise * dice.standard_normal())
-            for model, cost in (("poll", shared * ratio), ("epoll", shared)):
-                rows.append((block, 0, model, level, cost, True))
-    names = ["block", "repeat", "model", "active", "cost", "ok"]
-    return pd.DataFrame(rows, columns=names)
+    epoll = crossed(block=range(blocks), active=LEVELS).assign(model="epoll")
+    epoll["cost"] = dice.uniform(1, 2, len(epoll))  # what the machine did in a trial
+    ratio = (at / epoll["active"]) ** 0.3
+    ratio *= np.exp(noise * dice.standard_normal(len(epoll)))
+    poll = epoll.assign(model="poll", cost=epoll["cost"] * ratio)
+    return usable(pd.concat([poll, epoll], ignore_index=True))
 
 
 def crossings(frame: pd.DataFrame) -> pd.DataFrame:

@@ -62,13 +62,10 @@ def test_the_knee_lies_where_the_latency_has_doubled(loads, latencies, knee):
 
 def bending(*, straight: int | None = None) -> pd.DataFrame:
     """Return six blocks whose latency doubles at 0.7, but for one that is straight."""
-    rows = [
-        (block, x, y if block != straight else 1.0, True)
-        for block in range(6)
-        for x, y in ((0.1, 1.0), (0.5, 1.0), (0.9, 4.0 + block / 10))
-    ]
-    frame = pd.DataFrame(rows, columns=["block", "load", "p99_s", "ok"])
-    return frame.assign(model="epoll")
+    frame = made.crossed(block=range(6), load=(0.1, 0.5, 0.9)).assign(p99_s=1.0)
+    bent = (frame["load"] == 0.9) & (frame["block"] != straight)
+    frame.loc[bent, "p99_s"] = 4 + frame["block"] / 10
+    return frame.assign(model="epoll", ok=True)
 
 
 def test_a_knee_is_given_where_every_block_has_one():

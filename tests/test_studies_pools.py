@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from study_made import crossed
 
 from connlab.claims import apply, finding
 from connlab.report import Report
@@ -20,14 +21,12 @@ COARSE = (1, 4, 16, 64, 128, 256)  # 101 lies between two of these
 
 def steady(sizes=(1, 4, 16, 64, 101, 200), *, slowed=None, cost=1.0, blocks=5):
     """Return trials of pools on one core: 101 workers keep it busy if cost is 1."""
-    dice, rows = np.random.default_rng(1), []
-    for block in range(blocks):
-        for n in sizes:
-            rate = min(n / (WAIT_S + COMPUTE_S), 1 / COMPUTE_S)
-            rate *= (slowed or {}).get(n, 1) * (1 + 0.01 * dice.standard_normal())
-            rows.append({"workers": n, "block": block, "throughput_rps": rate})
-    frame = pd.DataFrame(rows)
+    frame = crossed(block=range(blocks), workers=sizes)
+    rate = np.minimum(frame["workers"] / (WAIT_S + COMPUTE_S), 1 / COMPUTE_S)
+    rate *= frame["workers"].map(slowed or {}).fillna(1)
+    rate *= 1 + 0.01 * np.random.default_rng(1).standard_normal(len(frame))
     return frame.assign(
+        throughput_rps=rate,
         model="pool",
         ok=True,
         failure=None,
@@ -37,7 +36,7 @@ def steady(sizes=(1, 4, 16, 64, 101, 200), *, slowed=None, cost=1.0, blocks=5):
         delay_mean_s=WAIT_S,
         server_cores=1,
         server_cpu_per_request_s=COMPUTE_S * cost,
-        busy_workers=frame["throughput_rps"] * WAIT_S,
+        busy_workers=rate * WAIT_S,
     )
 
 
