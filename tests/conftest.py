@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -240,11 +241,16 @@ def _locked(name: str, *, alone: bool = True, flags: int = 0) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
+def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in the project's folder, with what it said kept."""
+    kept = {"cwd": ROOT, "capture_output": True, "text": True, "check": False}
+    return subprocess.run([*map(str, words)], **kept | options)
+
+
 def make(*words: str) -> None:
     """Call make in the project's folder; no two tests compile at once."""
-    command = ["make", "--no-print-directory", *words]
     with _locked("build"):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        done = ran("make", "--no-print-directory", *words)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 
 
@@ -267,8 +273,7 @@ def wait_for(condition: Callable[[], object], **patience: float) -> None:
 
 def refused(program: Path, *words: object, status: int = 2) -> str:
     """Run a program with a mistake; return what it says about it."""
-    command = [program, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    done = ran(program, *words, timeout=30)
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     return done.stderr
 
@@ -286,10 +291,7 @@ def python(
     *words: object, timeout: float = 120, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run Python to its end, in the project's folder."""
-    command = [sys.executable, *map(str, words)]
-    kept = {"capture_output": True, "text": True, "timeout": timeout}
-    env = os.environ | environ
-    return subprocess.run(command, cwd=ROOT, env=env, check=False, **kept)
+    return ran(sys.executable, *words, timeout=timeout, env=os.environ | environ)
 
 
 def connlab(*words: object, **options) -> subprocess.CompletedProcess[str]:
@@ -315,8 +317,7 @@ def session_of_its_own(
     kept = of_no_session(environ)
     if lane:
         kept["CONNLAB_TEST_LANE"] = str(lane)
-    command = [sys.executable, "-m", "pytest", "-q", *words]
-    done = subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, text=True)
+    done = ran(sys.executable, "-m", "pytest", "-q", *words, env=kept)
     assert done.returncode == 0, done.stdout[-4000:]
 
 
@@ -422,11 +423,9 @@ def preloaded(tmp_path_factory: pytest.TempPathFactory) -> Callable:
 
 @pytest.fixture(scope="session")
 def server_program(build_dir: Path) -> Path:
-    """Return the path of the server."""
     return build_dir / "server"
 
 
 @pytest.fixture(scope="session")
 def client_program(build_dir: Path) -> Path:
-    """Return the path of the client."""
     return build_dir / "client"

@@ -4,11 +4,10 @@ import ast
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-from conftest import ROOT
+from conftest import ROOT, ran
 
 from connlab import parameters
 
@@ -111,15 +110,9 @@ def execute(name: str, *ids: str, **names) -> dict:
 def run(name: str, tmp_path: Path, **given) -> dict:
     """Run a notebook by plain papermill; return the results it wrote."""
     tool = shutil.which("papermill", path=str(Path(sys.executable).parent))
-    values = {"run": "t", "root": str(tmp_path / "runs"), **given}
-    pairs = [word for key, v in values.items() for word in ("-p", key, str(v))]
-    done = subprocess.run(
-        [tool, str(path_of(name)), str(tmp_path / "out.ipynb"), *pairs],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+    values = {"run": "t", "root": tmp_path / "runs", **given}
+    pairs = [word for pair in values.items() for word in ("-p", *pair)]
+    done = ran(tool, path_of(name), tmp_path / "out.ipynb", *pairs, timeout=180)
     assert done.returncode == 0, done.stderr[-2000:]
     path = tmp_path / "runs" / "t" / name[3:] / "results.json"
     return json.loads(path.read_text())

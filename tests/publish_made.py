@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import REFERENCE, ROOT
+from conftest import REFERENCE, ROOT, ran
 
 from connlab.publish import Rendered, checking, renderers, sources
 from connlab.publish.results import Run, load_run
@@ -276,11 +276,8 @@ def replace(path: Path, old: str, new: str) -> None:
 
 def pandoc(text: str, *words: str, cwd: Path | None = None) -> str:
     """Return what pandoc makes of a text; it has to have nothing to say about it."""
-    command = [renderers.pandoc(), "--wrap=none", *words]
-    done = subprocess.run(
-        command, cwd=cwd, input=text, capture_output=True, text=True, check=True
-    )
-    assert done.stderr == ""
+    done = ran(renderers.pandoc(), "--wrap=none", *words, cwd=cwd, input=text)
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 

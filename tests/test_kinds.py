@@ -1,7 +1,6 @@
 """Which tests may run beside which: the locks of conftest.py, asked by threads."""
 
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -72,12 +71,8 @@ def test_a_test_that_ends_its_worker_is_given_to_no_other(tmp_path: Path):
     (tmp_path / "test_it.py").write_text(CRASHES)
     config = ("-c", conftest.ROOT / "pyproject.toml", "--rootdir", tmp_path)
     two = ("-p", "conftest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *config, *two, tmp_path],
-        env=conftest.of_no_session(os.environ)
-        | {"PYTHONPATH": str(conftest.ROOT / "tests")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    env = conftest.of_no_session(os.environ)
+    env["PYTHONPATH"] = str(conftest.ROOT / "tests")
+    words = [sys.executable, "-m", "pytest", "-q", *config, *two, tmp_path]
+    done = conftest.ran(*words, env=env, timeout=60)
     assert "1 failed, 2 passed" in done.stdout

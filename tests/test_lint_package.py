@@ -1,11 +1,10 @@
 """tools/lint_package.py finds what it is for, and only that."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, ran
 
 PROGRAM = ROOT / "tools" / "lint_package.py"
 
@@ -37,8 +36,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def said(project: Path) -> list[str]:
-    command = [sys.executable, project / "tools" / "lint_package.py"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = ran(sys.executable, project / "tools" / "lint_package.py")
     assert not done.stderr
     assert done.returncode == bool(done.stdout)
     return done.stdout.splitlines()

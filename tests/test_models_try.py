@@ -2,10 +2,9 @@
 
 import re
 import shutil
-import subprocess
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, ran
 
 from connlab.judge import calls
 from connlab.publish import models
@@ -26,7 +25,7 @@ def test_a_command_of_a_header_runs_in_the_project(name, command):
     words = command.split()
     if not shutil.which(words[0]):
         pytest.skip(f"{words[0]} is not here")
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    done = ran(*words, timeout=60)
     assert done.stdout
     assert done.stderr == ""
 

@@ -289,13 +289,8 @@ def running(
         f"try: notebook.run('1', run='r', root={str(folder)!r}, kernels=kernels)\n"
         "except notebook.Interrupted: sys.exit(130)"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=stderr,
-        text=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes)
 
 
 FORKED = "notebook.ForkedKernels()"

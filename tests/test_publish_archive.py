@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import publish_made as made
 import pytest
 import yaml
-from conftest import ROOT
+from conftest import ROOT, ran
 
 from connlab import __main__ as command
 from connlab import paper, publish, schema
@@ -417,7 +417,7 @@ def render(tree: Path) -> None:
     python = f"PY={shlex.quote(sys.executable)}"
     words = ["make", "-o", "setup", "render", "RUN=reference", python]
     env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-    done = subprocess.run(words, cwd=tree, env=env, capture_output=True, text=True)
+    done = ran(*words, cwd=tree, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import publish_made as made
 import pytest
-from conftest import in_repository, is_running, wait_for
+from conftest import in_repository, is_running, ran, wait_for
 
 import connlab.__main__ as command_line
 from connlab import paper as papers
@@ -187,14 +187,10 @@ LEFT_BEHIND = ("index.html", "index.pdf", "index.typ", "index_files/a", ".quarto
 @in_repository
 @pytest.mark.parametrize("name", [*LEFT_BEHIND, "index.quarto_ipynb"])
 def test_what_quarto_leaves_when_called_by_hand_is_ignored(name):
-    command = ["git", "check-ignore", "--quiet", f"paper/{name}"]
-    assert subprocess.run(command, cwd=made.ROOT, check=False).returncode == 0
+    assert ran("git", "check-ignore", "--quiet", f"paper/{name}").returncode == 0
 
 
 def test_make_clean_removes_what_quarto_leaves():
-    command = ["make", "--dry-run", "--no-print-directory", "clean"]
-    done = subprocess.run(
-        command, cwd=made.ROOT, capture_output=True, text=True, check=True
-    )
+    done = ran("make", "--dry-run", "--no-print-directory", "clean", check=True)
     names = {f"paper/{name.partition('/')[0]}" for name in LEFT_BEHIND}
     assert names <= set(done.stdout.split())

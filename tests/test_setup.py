@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, shown
+from conftest import ROOT, ran, shown
 
 from connlab import __main__, profiles
 
@@ -48,9 +48,7 @@ def call(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess:
     """Run a command with the caller's environment but not its conda or make."""
     hidden = ("CI", "CONDA", "MAKE", "MFLAGS", "CFLAGS", "SAN", "BUILD")
     kept = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
-    return subprocess.run(
-        words, cwd=cwd, env=kept | environ, capture_output=True, text=True, check=False
-    )
+    return ran(*words, cwd=cwd, env=kept | environ)
 
 
 @pytest.fixture
@@ -104,7 +102,7 @@ def test_build_needs_compiler_and_make_only(tree: Path) -> None:
     path = path_with(tree / "bin", *PLAIN, *COMPILER)
     done = call("make", "build", cwd=tree, PATH=path)
     assert done.returncode == 0, done.stderr
-    assert subprocess.run([tree / "build/server"], check=False).returncode == 0
+    assert ran(tree / "build/server").returncode == 0
     assert (tree / "build/client").is_file()
 
 
@@ -165,7 +163,7 @@ def test_a_stack_takes_only_the_pages_that_are_used(tree: Path) -> None:
     (tree / "src_c/client/client.c").write_text(FRAME)
     done = call("make", "build", "CC=gcc -fstack-clash-protection", cwd=tree)
     assert done.returncode == 0, done.stderr
-    assert subprocess.run([tree / "build/client"], check=False).returncode == 0
+    assert ran(tree / "build/client").returncode == 0
 
 
 def test_warning_is_an_error_in_ci_only(tree: Path) -> None:
@@ -183,11 +181,11 @@ def test_sanitizers_build_beside_the_plain_program(tree: Path) -> None:
 
 def test_a_c_test_is_linked_with_the_parts_of_its_program(tree: Path) -> None:
     assert call("make", "c-tests", cwd=tree).returncode == 0
-    assert subprocess.run([tree / "build/tests/test_one"], check=False).returncode == 0
+    assert ran(tree / "build/tests/test_one").returncode == 0
     source = "int one(void);\nint one(void) { return 1; }"
     (tree / "src_c/models/one.c").write_text(source)
     assert call("make", "c-tests", cwd=tree).returncode == 0
-    assert subprocess.run([tree / "build/tests/test_one"], check=False).returncode == 1
+    assert ran(tree / "build/tests/test_one").returncode == 1
 
 
 def test_rules_stay_short() -> None:
@@ -269,8 +267,7 @@ def finished_venv(place: Path) -> None:
     (packages,) = (place / ".venv/lib").glob("*/site-packages")
     (packages / "pip.py").write_text("import sys\nsys.exit('--help' not in sys.argv)\n")
     content = (place / "requirements.lock").read_text() + f"{place}\n"
-    done = subprocess.run(["cksum"], input=content, capture_output=True, text=True)
-    (place / ".venv/.connlab").write_text(done.stdout)
+    (place / ".venv/.connlab").write_text(ran("cksum", input=content).stdout)
 
 
 def test_nothing_is_done_when_the_lock_is_the_same(place: Path) -> None:
@@ -387,15 +384,11 @@ def test_unknown_word_prints_the_usage(place: Path) -> None:
 TEXTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in DOCS)]
 
 
-def prose(name: str) -> str:
-    """Return a text without its blocks of code."""
-    text = (ROOT / name).read_text()
-    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-
-
 @pytest.mark.parametrize("name", TEXTS)
 def test_links_and_pictures_lead_somewhere(name: str) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)", prose(name))
+    text = (ROOT / name).read_text()
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)#\s]+)", prose)
     local = [target for target in targets if "://" not in target]
     here = (ROOT / name).parent
     assert [target for target in local if not (here / target).exists()] == []

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conftest import ROOT, make, session_of_its_own
+from conftest import ROOT, make, ran, session_of_its_own
 from drive_fakes import measure, rows
 
 from connlab import study
@@ -51,21 +51,13 @@ def environ() -> dict[str, str]:
 
 
 def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess:
-    command = [UNDER_WINE, *words]
-    return subprocess.run(
-        command, env=environ, capture_output=True, text=True, timeout=120
-    )
+    return ran(UNDER_WINE, *words, env=environ, timeout=120)
 
 
 def start(environ: dict[str, str], *words: str) -> Server:
-    process = subprocess.Popen(
-        [UNDER_WINE, *words],
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes |= {"stdin": subprocess.DEVNULL}
+    process = subprocess.Popen([UNDER_WINE, *words], env=environ, **pipes)
     return Server(process, json.loads(process.stdout.readline()))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, make
+from conftest import ROOT, make, ran
 
 from tests.client.harness import started
 
@@ -31,8 +31,7 @@ class Way:
         return [*map(str, (*self.prefix, self.build / program)), *words]
 
     def run(self, program: str, *words: str) -> subprocess.CompletedProcess:
-        command = self.command(program, *words)
-        return subprocess.run(command, capture_output=True, text=True, timeout=20)
+        return ran(*self.command(program, *words), timeout=20)
 
 
 def refused(code: int, folder: Path, build: Path) -> Way:

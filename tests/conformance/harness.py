@@ -72,8 +72,7 @@ def is_quiet(sock: socket.socket, seconds: float) -> bool:
 
 @functools.cache
 def registry() -> dict:
-    out = subprocess.run([SERVER, "--list"], capture_output=True, check=True)
-    return json.loads(out.stdout)
+    return json.loads(conftest.ran(SERVER, "--list", check=True).stdout)
 
 
 def models(*, lessons: bool = False, **wanted) -> list[dict]:
@@ -321,17 +320,10 @@ def a_worker_each(model: str, clients: int) -> list:
 
 def nobody_may_run(program: Path) -> bool:
     """Whether the user that root becomes in `limit_tasks` can start a program."""
-    try:
-        done = subprocess.run(
-            [program, "--list"],
-            user=NOBODY,
-            group=NOBODY,
-            extra_groups=[],
-            capture_output=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+    who = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return conftest.ran(program, "--list", **who).returncode == 0
+    return False
 
 
 def limit_tasks(count: int) -> Callable[[], None]:

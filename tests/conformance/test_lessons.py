@@ -4,10 +4,10 @@ import errno
 import os
 import re
 import socket
-import subprocess
 import time
 from pathlib import Path
 
+import conftest
 import pytest
 
 from tests.conformance.harness import (
@@ -77,12 +77,8 @@ def test_the_port_of_a_lesson_is_its_argument_and_on_loopback_only(name):
         assert server.ready["host"] == "127.0.0.1"
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port), timeout=2)
-        second = [BUILD / name, str(port)]
-        done = subprocess.run(second, capture_output=True, text=True, timeout=10)
-    assert done.returncode == 1
-    assert (
-        done.stderr == f"{Path(name).name}: listen: {os.strerror(errno.EADDRINUSE)}\n"
-    )
+        said = conftest.refused(BUILD / name, port, status=1)
+    assert said == f"{Path(name).name}: listen: {os.strerror(errno.EADDRINUSE)}\n"
     # A ring is taken down after its process is gone, and has the socket until then.
     assert eventually(lambda: is_free(port))
     with serving(name, port) as server:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 import pytest
+from conftest import ran
 
 from tests.conformance.harness import (
     NOBODY,
@@ -128,9 +129,8 @@ def test_why_no_thread_starts_is_what_the_refusal_is_counted_under(
 def test_without_memory_for_its_rings_it_names_the_limit_and_ends(model, bound):
     """Linux 6.18 counts rings as locked memory; some kernels before do not."""
     few = limit_a_user(resource.RLIMIT_MEMLOCK, 64 << 10)
-    pipes = {"capture_output": True, "text": True, "timeout": 5}
     try:
-        done = subprocess.run([SERVER, model], preexec_fn=few, check=False, **pipes)
+        done = ran(SERVER, model, preexec_fn=few, timeout=5)
     except subprocess.TimeoutExpired:
         pytest.skip("this kernel does not count rings as locked memory")
     assert done.returncode in (1, 2)  # 2: a small ring was refused before

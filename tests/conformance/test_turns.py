@@ -166,10 +166,8 @@ def test_threads_are_gone_when_their_clients_are(model, client_program):
     flags = ["--connections", "20", "--requests-per-connection", "1"]
     with serving(model) as server:
         address = f"127.0.0.1:{server.ready['port']}"
-        client = subprocess.Popen(
-            [client_program, address, *flags, "--duration", "1.5"],
-            stdout=subprocess.DEVNULL,
-        )
+        command = [client_program, address, *flags, "--duration", "1.5"]
+        client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         counts = []
         while client.poll() is None:
             counts.append(len(os.listdir(f"/proc/{server.process.pid}/task")))
