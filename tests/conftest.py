@@ -247,6 +247,14 @@ def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*map(str, words)], **kept | options)
 
 
+def lay(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files by their names below a folder."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def make(*words: str) -> None:
     """Call make in the project's folder; no two tests compile at once."""
     with _locked("build"):

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, ran
+from conftest import ROOT, lay, ran
 
 PROGRAM = ROOT / "tools" / "lint_package.py"
 
@@ -25,13 +25,8 @@ CALLER = "from connlab.made import used\nkept = used()\nkept.asked()\nx.Kept\n"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Make a project in which nothing is to be found."""
-    for path, text in {
-        "connlab/made.py": USED,
-        "connlab/caller.py": CALLER,
-        "tools/lint_package.py": PROGRAM.read_text("utf-8"),
-    }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(text, "utf-8")
+    lay(tmp_path, {"connlab/made.py": USED, "connlab/caller.py": CALLER})
+    lay(tmp_path, {"tools/lint_package.py": PROGRAM.read_bytes()})
     return tmp_path
 
 
@@ -90,15 +85,13 @@ def test_messages_and_commands_are_no_findings(project, text):
 
 
 def test_an_import_or_a_test_makes_nothing_used(project):
-    (project / "connlab" / "more.py").write_text("def spare():\n    pass\n", "utf-8")
-    (project / "connlab" / "other.py").write_text("from connlab.more import spare\n")
-    (project / "tests").mkdir()
-    (project / "tests" / "test_more.py").write_text("from x import spare\nspare()\n")
+    lay(project, {"connlab/more.py": "def spare():\n    pass\n"})
+    lay(project, {"connlab/other.py": "from connlab.more import spare\n"})
+    lay(project, {"tests/test_more.py": "from x import spare\nspare()\n"})
     assert len(said(project)) == 1
 
 
 def test_messages_may_be_sentences_where_they_are_named(project):
-    (project / "connlab" / "drive").mkdir()
     text = "def _a():\n    return 'This machine has no io_uring to measure.'\n_a()\n"
-    (project / "connlab" / "drive" / "more.py").write_text(text, "utf-8")
+    lay(project, {"connlab/drive/more.py": text})
     assert said(project) == []

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 import publish_made as made
 import pytest
 import yaml
-from conftest import ROOT, ran
+from conftest import ROOT, lay, ran
 
 from connlab import __main__ as command
 from connlab import paper, publish, schema
@@ -50,14 +50,6 @@ METADATA = "ro-crate-metadata.json"
 SPECIFICATION = "https://w3id.org/ro/crate/1.2"
 COMPILER = "cc (Here) made of gcc 0.0"
 PASSING = {f"{FOLDER}/notebook.partial.ipynb": "{}", f"{FOLDER}/x.json.part": "{"}
-
-
-def lay(tree: Path, files: dict[str, str | bytes]) -> None:
-    for name, content in files.items():
-        path = tree / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        text = isinstance(content, str)
-        path.write_bytes(content.encode() if text else content)
 
 
 def executed(**parameters: object) -> str:

@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+from conftest import lay
 
 from connlab.publish import checking, rendering
 
@@ -64,10 +65,7 @@ DEFECTS = [
 
 @pytest.fixture
 def output(tmp_path):
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "x.csv").write_text("a\n")
-    (tmp_path / "index.html").write_text(FINE)
-    (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.7\n")
+    lay(tmp_path, {"data/x.csv": "a\n", "index.html": FINE, "paper.pdf": b"%PDF-1.7\n"})
     stamp(tmp_path)
     return tmp_path
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import publish_made as made
 import pytest
-from conftest import ROOT
+from conftest import ROOT, lay
 
 from connlab import __main__ as command
 from connlab import schema
@@ -30,10 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "pyproject.toml").write_text("")
     for name, text in TELLING.items():
         (run / made.STUDY / name).write_text(text + f" in {home}/src_c")
-    for name in LEFT_OUT:
-        path = run / made.STUDY / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"\xff")
+    lay(run / made.STUDY, dict.fromkeys(LEFT_OUT, b"\xff"))
     monkeypatch.setenv("CONNLAB_HOME", str(home))
     monkeypatch.setenv("HOME", str(home.parent))
     monkeypatch.setattr(contributing.socket, "gethostname", lambda: HOST)
@@ -139,9 +136,8 @@ def test_a_host_and_a_user_that_are_called_like_data_change_none(
 
 
 def test_studies_that_a_run_never_began_are_told(folder, capsys):
-    (notebooks := folder.parents[1] / "notebooks").mkdir()
-    for name in ("01-response-time", "03-pools"):
-        (notebooks / f"{name}.ipynb").touch()
+    studies = ("01-response-time", "03-pools")
+    lay(folder.parents[1], {f"notebooks/{name}.ipynb": "" for name in studies})
     assert command.main(["contribute", "--run", made.RUN]) == 0
     said = capsys.readouterr().out
     assert "as the run has none: pools\n" in said

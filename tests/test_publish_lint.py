@@ -4,6 +4,7 @@ import re
 
 import publish_made as made
 import pytest
+from conftest import lay
 
 from connlab.publish import lint, linting, published
 
@@ -166,8 +167,7 @@ def test_without_proselint_there_is_no_advice(monkeypatch):
 
 
 def test_published_tables_are_looked_up_by_name_only(tmp_path):
-    (tmp_path / "published").mkdir()
-    table = tmp_path / "published" / "t.csv"
-    table.write_text('# T\n# source: 8.5 s\nclients,ms\n"1,000",9.416\n')
+    table = '# T\n# source: 8.5 s\nclients,ms\n"1,000",9.416\n'
+    lay(tmp_path, {"published/t.csv": table})
     assert published.numbers(tmp_path, "t") == {"1000", "9.416"}
     assert published.numbers(tmp_path, "../t") is None

@@ -4,7 +4,7 @@ import re
 
 import publish_made as made
 import pytest
-from conftest import ROOT
+from conftest import ROOT, lay
 
 from connlab.publish import models
 
@@ -74,9 +74,7 @@ def test_a_link_to_a_model_says_whose_it_is(tmp_path):
 
 
 def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
-    folder = tmp_path / "src_c" / "models"
-    folder.mkdir(parents=True)
-    (folder / "made.c").write_text(TEXT)
+    lay(tmp_path, {"src_c/models/made.c": TEXT})
     rows = [
         {"name": "made", "family": "quantum", "label": "made up", "available": True},
         {"name": "gone", "family": "threads", "label": "gone", "available": False}

@@ -1,6 +1,7 @@
 """Includes and variables of the sources."""
 
 import pytest
+from conftest import lay
 
 from connlab.publish import sources
 
@@ -9,14 +10,12 @@ HEAD = "---\ntitle: T\n---\n"
 
 @pytest.fixture
 def paper(tmp_path):
-    (tmp_path / "sections").mkdir()
-    (tmp_path / "index.qmd").write_text(
-        HEAD + "One {{< var a.b >}}.\n\n{{< include sections/_two.qmd >}}\n"
-    )
-    (tmp_path / "sections" / "_two.qmd").write_text(
+    one = HEAD + "One {{< var a.b >}}.\n\n{{< include sections/_two.qmd >}}\n"
+    two = (
         "Two {{< var c >}}.\n<!-- {{< var hidden >}} -->\n"
         "{{< include _generated/x/fig-x.qmd >}}\n"
     )
+    lay(tmp_path, {"index.qmd": one, "sections/_two.qmd": two})
     return tmp_path
 
 
@@ -32,8 +31,7 @@ def test_the_abstract_asks_as_well(paper):
 
 
 def test_expand_replaces_nested_names(paper):
-    (paper / "_generated" / "x").mkdir(parents=True)
-    (paper / "_generated" / "x" / "fig-x.qmd").write_text("FIGURE")
+    lay(paper, {"_generated/x/fig-x.qmd": "FIGURE"})
     done = sources.expand(paper, "index.qmd", {"a": {"b": "1 ms"}, "c": "2"})
     assert done.problems == []
     assert "One 1 ms." in done.text
@@ -63,8 +61,7 @@ def test_a_file_that_includes_itself_ends(paper):
 
 
 def test_made_files_are_not_hand_written(paper):
-    (paper / "_generated").mkdir()
-    (paper / "_generated" / "a.qmd").write_text("")
+    lay(paper, {"_generated/a.qmd": ""})
     names = [p.name for p in sources.hand_written(paper)]
     assert names == ["index.qmd", "_two.qmd"]
 

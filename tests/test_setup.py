@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, ran, shown
+from conftest import ROOT, lay, ran, shown
 
 from connlab import __main__, profiles
 
@@ -55,17 +55,14 @@ def call(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess:
 def tree(tmp_path: Path) -> Path:
     """Return a source tree with the real Makefile and a server of two files."""
     shutil.copy(ROOT / "Makefile", tmp_path)
-    files = {
+    sources = {
         "one.h": "int one(void);\n",
         "server/server.c": '#include "one.h"\nint main(void) { return one(); }\n',
         "client/client.c": "int main(void) { return 0; }\n",
         "models/one.c": '#include "one.h"\nint one(void) { return 0; }\n',
         "tests/test_one.c": '#include "one.h"\nint main(void) { return one(); }\n',
     }
-    for name, text in files.items():
-        path = tmp_path / "src_c" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    lay(tmp_path / "src_c", sources)
     return tmp_path
 
 
