@@ -12,7 +12,6 @@ from connlab import notebook, profiles
 from connlab.drive import counting, profiling, servers
 from connlab.hosts import lab
 
-SECTIONS = rules.ROOT / "paper" / "sections"
 STUDIES = [p.stem for p in notebook.every()]
 #: what a small run has beyond profile smoke: cases take long, a law needs six sizes
 EXTRA = {
@@ -35,12 +34,6 @@ def code(name: str) -> str:
 def names_made(name: str, kind: str) -> set[str]:
     """Return the names that a notebook gives to its claims, figures or tables."""
     return {made for of, made in rules.names_made(code(name)) if of == kind}
-
-
-def names_shown(study: str, pattern: str) -> set[str]:
-    """Return the names that the sections ask of a study."""
-    text = "".join(path.read_text() for path in sorted(SECTIONS.glob("*.qmd")))
-    return set(re.findall(pattern.format(study=study), text))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +85,10 @@ def test_a_notebook_keeps_the_rules(name):
     ],
 )
 def test_sections_show_what_a_notebook_makes_and_no_more(name, kind, pattern):
-    assert names_shown(name[3:], pattern) == names_made(name, kind)
+    sections = (rules.ROOT / "paper" / "sections").glob("*.qmd")
+    text = "".join(path.read_text() for path in sections)
+    shown = set(re.findall(pattern.format(study=name[3:]), text))
+    assert shown == names_made(name, kind)
 
 
 @pytest.mark.parametrize("number", ["01", "04", "05", "07", "08"])

@@ -14,8 +14,6 @@ from connlab.publish import provenance, sources
 from connlab.schema import derived
 
 PAPER = made.ROOT / "paper"
-CITED = re.compile(r"(?<![\w.])@([a-z][a-z0-9-]*[a-z0-9])")
-PREFIXES = ("fig-", "tbl-", "sec-")
 
 
 def works():
@@ -30,7 +28,8 @@ def works():
 def cited():
     text = "\n".join(p.read_text("utf-8") for p in sources.hand_written(PAPER))
     text = re.sub(r"`[^`]*`", "", text)
-    return {key for key in CITED.findall(text) if not key.startswith(PREFIXES)}
+    keys = re.findall(r"(?<![\w.])@([a-z][a-z0-9-]*[a-z0-9])", text)
+    return {key for key in keys if not key.startswith(("fig-", "tbl-", "sec-"))}
 
 
 def test_every_cited_work_is_in_the_references():
@@ -45,27 +44,19 @@ def test_an_entry_has_what_a_reader_needs():
         assert "doi.org" not in entry.get("doi", ""), key
 
 
-SENTENCE = re.compile(
-    r"\[(?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*\]\{[^{}]*(?:\.claim|otherwise=)[^{}]*\}"
-)
-
-
 def test_every_number_stands_in_a_sentence_that_can_do_without_it():
-    bare = {
-        path.name: SENTENCE.sub("", path.read_text("utf-8")).count("[]{.number")
-        for path in sources.hand_written(PAPER)
-    }
-    assert {name: count for name, count in bare.items() if count} == {}
-
-
-CLAIM = re.compile(r"\{\.claim\s+of=\"([^\"]+)\"([^{}]*)\}")
+    span = r"\[(?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*\]"
+    sentence = span + r"\{[^{}]*(?:\.claim|otherwise=)[^{}]*\}"
+    for path in sources.hand_written(PAPER):
+        rest = re.sub(sentence, "", path.read_text("utf-8"))
+        assert rest.count("[]{.number") == 0, path.name
 
 
 def test_words_for_an_open_claim_stand_in_the_paragraph_of_the_claim():
     """Elsewhere they would be said besides, and not in its place."""
     for path in sources.hand_written(PAPER):
         for paragraph in path.read_text("utf-8").split("\n\n"):
-            claims = CLAIM.findall(paragraph)
+            claims = re.findall(r"\{\.claim\s+of=\"([^\"]+)\"([^{}]*)\}", paragraph)
             open_, claimed = (
                 [name for name, more in claims if ('when="open"' in more) is undecided]
                 for undecided in (True, False)
@@ -76,23 +67,15 @@ def test_words_for_an_open_claim_stand_in_the_paragraph_of_the_claim():
 
 def test_no_span_begins_with_a_space():
     """Pandoc drops it, and the word before the span would touch the one in it."""
-    texts = {
-        p.name: re.sub(r"(?s)^```.*?^```", "", p.read_text("utf-8"), flags=re.M)
-        for p in sources.hand_written(PAPER)
-    }
-    found = {
-        name: re.findall(r"\S*\[\s[^\[\]]*\]\{[^}]*\}", text)
-        for name, text in texts.items()
-    }
-    assert {name: spans for name, spans in found.items() if spans} == {}
-
-
-COUNT_AS_SUBJECT = re.compile(r"\[\]\{\.number \.short[^{}]*\}\s+(?:are|were|have)\b")
+    for path in sources.hand_written(PAPER):
+        text = re.sub(r"(?s)^```.*?^```", "", path.read_text("utf-8"), flags=re.M)
+        assert re.findall(r"\S*\[\s[^\[\]]*\]\{[^}]*\}", text) == [], path.name
 
 
 def test_no_verb_takes_a_count_for_more_than_one():
+    count_as_subject = r"\[\]\{\.number \.short[^{}]*\}\s+(?:are|were|have)\b"
     for path in sources.hand_written(PAPER):
-        assert not COUNT_AS_SUBJECT.search(path.read_text("utf-8")), path.name
+        assert not re.search(count_as_subject, path.read_text("utf-8")), path.name
 
 
 def test_the_citation_file_names_an_entity_and_this_version():

@@ -14,11 +14,6 @@ def problems(text):
     return [problem for _, problem in linting.lint_text(text, tables.get)]
 
 
-def quoted(text):
-    """Return kind and quotation of each problem: ``typed measurement '9 ms'``."""
-    return [re.match(r"\w+ (\w+) '(.*)'$", p).groups() for p in problems(text)]
-
-
 @pytest.mark.parametrize(
     "typed",
     [
@@ -100,7 +95,8 @@ CLAIM = '[epoll is faster: []{.number of="x/y" model="epoll"} times]{.claim of="
     ],
 )
 def test_beside_a_study_only_a_claim_compares_and_types_no_number(text, expected):
-    assert quoted(text) == expected
+    found = [re.match(r"\w+ (\w+) '(.*)'$", problem) for problem in problems(text)]
+    assert [match.groups() for match in found] == expected
 
 
 @pytest.mark.parametrize(

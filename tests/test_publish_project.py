@@ -9,8 +9,6 @@ import yaml
 
 from connlab.publish import lint, linting, project
 
-NOTE = "\n::: {.callout-danger}\nMind the gap.\n:::\n"
-
 
 @pytest.fixture
 def paper(tmp_path):
@@ -29,14 +27,11 @@ def change_project(paper: Path, place: str, value: object) -> None:
     path.write_text(yaml.safe_dump(tree), "utf-8")
 
 
-LATER = [{"at": "post-quarto", "path": "_theme/common.lua"}]
-
-
 @pytest.mark.parametrize(
     ("place", "value", "word"),
     [
         ("filters", None, "callouts"),
-        ("filters", LATER, "callouts"),
+        ("filters", [{"at": "post-quarto", "path": "_theme/common.lua"}], "callouts"),
         ("filters", ["_theme/common.lua"], "callouts"),
         ("format.html.theme.dark", "darkly", "darkly"),
         ("format.html.lightbox", True, "lightbox"),
@@ -70,7 +65,7 @@ def test_themes_fetch_nothing(old, new, word, paper):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("index.qmd", NOTE, "callout 'danger'"),
+        ("index.qmd", "\n::: {.callout-danger}\nMind it.\n:::\n", "callout 'danger'"),
         ("index.qmd", "\n```{=typst}\n#callout(body: [x])\n```\n", "#callout"),
         ("_theme/embedded.typ", '\n#import "@preview/x:0.1.0": *\n', "downloaded"),
         ("index.qmd", "\nWith --workers two.\n", "option '--workers'"),

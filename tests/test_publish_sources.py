@@ -5,12 +5,11 @@ from conftest import lay
 
 from connlab.publish import sources
 
-HEAD = "---\ntitle: T\n---\n"
-
 
 @pytest.fixture
 def paper(tmp_path):
-    one = HEAD + "One {{< var a.b >}}.\n\n{{< include sections/_two.qmd >}}\n"
+    one = "---\ntitle: T\n---\nOne {{< var a.b >}}.\n\n"
+    one += "{{< include sections/_two.qmd >}}\n"
     two = (
         "Two {{< var c >}}.\n<!-- {{< var hidden >}} -->\n"
         "{{< include _generated/x/fig-x.qmd >}}\n"
