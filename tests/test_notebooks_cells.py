@@ -393,10 +393,8 @@ def test_epoll_ends_at_its_descriptors_where_that_was_predicted(
     [
         ("beyond FD_SETSIZE", True),
         ("no more threads", False),
-        (
-            "no descriptors left",
-            None,
-        ),  # with `ulimit -n 1024` the paper contradicted it
+        # with `ulimit -n 1024` the paper contradicted it
+        ("no descriptors left", None),
         ("", None),
     ],
 )

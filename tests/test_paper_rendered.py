@@ -12,10 +12,6 @@ from publish_made import text_of, text_of_pdf
 from connlab import publish
 from connlab.publish import checking, lacking, numbers, prepare, renderers, rendering
 
-QUARTO = pytest.mark.skipif(
-    not shutil.which("quarto"), reason="quarto is not on the PATH"
-)
-
 
 def set_anew(folder, change=None, renderer="embedded"):
     """Set the made-up paper after a change to the run's folder or the sources."""
@@ -26,10 +22,10 @@ def set_anew(folder, change=None, renderer="embedded"):
     return publish.render(made.RUN, root=run.parent, paper=paper, renderer=renderer)
 
 
-@pytest.fixture(
-    scope="module", params=["embedded", pytest.param("quarto", marks=QUARTO)]
-)
+@pytest.fixture(scope="module", params=["embedded", "quarto"])
 def paper(request, tmp_path_factory):
+    if request.param == "quarto" and not shutil.which("quarto"):
+        pytest.skip("quarto is not on the PATH")
     folder = tmp_path_factory.mktemp(request.param)
     done = set_anew(folder, renderer=request.param)
     assert done.instead == ""  # or the other renderer would be tested twice

@@ -46,19 +46,14 @@ def test_every_model_explains_itself(path):
     assert all(len(line) <= 74 for line in header.arrows)
 
 
-ROWS = re.findall(
-    r'^MODEL\((\w+), +"(.+?)", +\w+, +"(.+?)", ',
-    (ROOT / "src_c" / "models.def").read_text(),
-    re.MULTILINE,
-)
-
-
 def test_a_row_of_a_model_is_called_like_its_file_and_like_no_other():
     """Else `server --list` shows a name twice, or a page of a model has no source.
 
     A quotation mark in a label would end the list's JSON.
     """
-    symbols, names, labels = zip(*ROWS, strict=True)
+    text = (ROOT / "src_c" / "models.def").read_text()
+    rows = re.findall(r'(?m)^MODEL\((\w+), +"(.+?)", +\w+, +"(.+?)", ', text)
+    symbols, names, labels = zip(*rows, strict=True)
     files = [p.stem for p in (ROOT / "src_c" / "models").glob("*.c")]
     assert sorted(names) == sorted(files)
     assert [name.replace("-", "_") for name in names] == list(symbols)

@@ -16,9 +16,6 @@ def limited(**by_model) -> dict[str, Capacity]:
     return {model: Capacity(model, *limit) for model, limit in by_model.items()}
 
 
-LIMITS = limited(select=(1008, "FD_SETSIZE"), epoll=(19_984, "files"))
-
-
 def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **options):
     trials = []
     for t in made.sweep(models, connections, blocks=3, **options):
@@ -121,7 +118,8 @@ def test_fewer_answers_than_users_leave_somebody_out(
 
 
 def test_the_atlas_compares_prediction_and_observation(tmp_path):
-    atlas = bp.atlas(run(tmp_path), LIMITS).set_index("model")
+    limits = limited(select=(1008, "FD_SETSIZE"), epoll=(19_984, "files"))
+    atlas = bp.atlas(run(tmp_path), limits).set_index("model")
     select, epoll = atlas.loc["select"], atlas.loc["epoll"]
     assert (select["carried"], select["broke"], select["agrees"]) == (1000, 2000, True)
     assert (select["server"], select["client"]) == ("beyond FD_SETSIZE", "closed")
@@ -238,11 +236,9 @@ def test_a_wide_step_is_told_with_both_ends(carried, broke, where):
 
 def test_models_that_broke_far_apart_are_told_one_by_one():
     rows = [("a", 7, 9), ("b", 8, 10), ("c", 7, 100), ("d", 900, 1000)]
-    atlas = models(*((name, low, high, "full", None) for name, low, high in rows))
-    (sentence,) = bp.where_broke(atlas)
-    assert sentence == (
-        "a and b broke at 9 to 10, c between 7 and 100 and d at 1000 connections (full)"
-    )
+    atlas = models(*((*row, "full", None) for row in rows))
+    said = "a and b broke at 9 to 10, c between 7 and 100 and d at 1000 connections"
+    assert bp.where_broke(atlas) == [f"{said} (full)"]
 
 
 def test_one_connection_is_not_said_in_the_plural():
