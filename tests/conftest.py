@@ -369,6 +369,14 @@ def nobody_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
     assert eventually(lambda: not alive(), seconds=15), alive()
 
 
+@pytest.fixture
+def cells(tmp_path: Path) -> Callable[..., tuple[dict, dict]]:
+    """Run cells of a notebook; return their names and what they reported."""
+    import notebook_rules  # late: pandas and seaborn take a second
+
+    return notebook_rules.reporting(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def network_namespaces() -> None:
     """Skip what needs a lab of network namespaces where none can be made."""

@@ -1,34 +1,15 @@
 """Cells of notebooks on frames that are made up: families, counts and sentences."""
 
-import json
 from types import SimpleNamespace
 
-import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
+from notebook_rules import SPENT
 from study_made import crossed, usable
 
 from connlab.intervals import intervals
-from connlab.report import Report
 from connlab.studies import load, why
-
-SPENT = "server_cpu_per_request_s"
-
-
-@pytest.fixture
-def cells(tmp_path):
-    """Run cells of a notebook; return their names and what they reported."""
-    about = {"run": "r", "number": 1, "question": "?", "root": tmp_path}
-    report = Report.without_trials("made", **about)
-    report.answer("no answer of these cells")
-
-    def execute(name: str, *ids: str, **names) -> tuple[dict, dict]:
-        made = rules.execute(name, *ids, **{"report": report, "spent": SPENT} | names)
-        report.write()
-        return made, json.loads((tmp_path / "r/made/results.json").read_text())
-
-    return execute
 
 
 def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:

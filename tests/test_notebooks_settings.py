@@ -1,9 +1,7 @@
 """Cells of notebooks under settings that leave a part of a study out."""
 
 import contextlib
-import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -12,25 +10,12 @@ import pandas as pd
 import pytest
 import study_made as made
 from drive_fakes import planned
+from notebook_rules import SPENT
 
 from connlab.drive import grid as sweeps
 from connlab.intervals import intervals
 from connlab.report import Report
 from connlab.study.frames import counted
-
-SPENT = "server_cpu_per_request_s"
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Report:
-    about = {"run": "r", "number": 1, "question": "?", "root": tmp_path}
-    report = Report.without_trials("m", **about)
-    report.answer("no answer of these cells")
-    return report
-
-
-def written(report: Report) -> dict:
-    return json.loads(report.write().read_text())
 
 
 def grids(name: str, *ids: str, **names) -> list[dict]:
@@ -106,7 +91,7 @@ def test_a_crowd_of_which_nobody_can_talk_is_left_out(crowds, talking, count):
 
 
 @pytest.mark.parametrize("crowds", [[], [1000]])
-def test_no_crowd_draws_no_figure(report, crowds):
+def test_no_crowd_draws_no_figure(cells, crowds):
     """Nor one that no server carried: under `ulimit -n 256` the study ended there."""
     types = {"cost_us": float, "connections": int, "active": int}
     shares = nobody("family", model="string", **types)
@@ -114,9 +99,9 @@ def test_no_crowd_draws_no_figure(report, crowds):
     rows = [lost | {"connections": crowd, "cost_us": math.nan} for crowd in crowds]
     shares = pd.concat([shares, pd.DataFrame(rows, columns=[*shares])])
     shares = shares.assign(spent=math.nan if crowds else 1.0)
-    names = {"shares": shares, "spent": "spent", "report": report, "baseline": "poll"}
-    rules.execute("06-idle", "cell-62", "cell-66", curves={}, **names)
-    assert not written(report)["figures"]
+    names = {"shares": shares, "spent": "spent", "baseline": "poll", "curves": {}}
+    _, results = cells("06-idle", "cell-62", "cell-66", **names)
+    assert not results["figures"]
 
 
 @pytest.mark.parametrize("other", ["thread", "none", "epoll"])
@@ -127,22 +112,21 @@ def test_turns_of_two_servers_are_measured_where_there_are_two(other):
     assert {"A", "B", "delayed"} <= arms
 
 
-def test_a_study_of_pools_may_leave_out_sizes_and_queues(report):
+def test_a_study_of_pools_may_leave_out_sizes_and_queues(cells):
     steady = nobody(
         *("part", "busy_workers", "throughput_rps", "response_mean_s", "think"),
         workers=int,
     )
-    rules.execute(
+    _, results = cells(
         "03-pools",
         *("cell-46", "cell-47", "cell-53", "cell-54", "cell-55"),
         **{"sizes": [], "spinning": [], "loads": []},
         **dict.fromkeys(("users", "servers", "service_ms"), 4),
         **{"steady": steady, "measured": steady, "best": None},
-        **{"thinking": {}, "think_ms": {}, "report": report},
+        **{"thinking": {}, "think_ms": {}},
     )
-    facts = written(report)
-    assert facts["figures"] == []
-    assert facts["claims"]["follows-mmc"]["holds"] is None
+    assert results["figures"] == []
+    assert results["claims"]["follows-mmc"]["holds"] is None
 
 
 @pytest.mark.parametrize(
@@ -178,38 +162,37 @@ def test_a_stall_of_the_whole_window_has_no_known_percentile(seconds, known):
     assert (report.claim.call_args.args[1] is not None) == known
 
 
-def test_a_ceiling_that_no_trial_found_has_no_line(report):
+def test_a_ceiling_that_no_trial_found_has_no_line(cells):
     row = {"lo": 1.0, "hi": 3.0, "n": 5, "level": 0.95, "method": "t", "unit": "s"}
     costs = pd.DataFrame([row | {"metric": "round_trip", "value": 2.0}])
     nothing = dict.fromkeys(("value", "lo", "hi"), float("nan")) | {"n": 0}
     ceiling = costs.assign(metric="ceiling_rps", unit="requests/s", **nothing)
-    names = {"costs": costs, "ceiling": ceiling, "report": report}
-    rules.execute("00-the-machine", "cell-17", **names)
-    (table,) = written(report)["tables"]
+    _, results = cells("00-the-machine", "cell-17", costs=costs, ceiling=ceiling)
+    (table,) = results["tables"]
     assert len(table["rows"]) == 1
 
 
-def test_an_allowance_that_no_trial_used_draws_no_figure(report):
+def test_an_allowance_that_no_trial_used_draws_no_figure(cells):
     measured = pd.DataFrame({"share": [float("nan")], "connections": [1]})
-    names = {"measured": measured, "limited": pd.Series([True]), "report": report}
-    rules.execute("05-bulk", "cell-27", curves={}, kept_up=None, **names)
-    assert not written(report)["figures"]
+    names = {"measured": measured, "limited": pd.Series([True]), "kept_up": None}
+    _, results = cells("05-bulk", "cell-27", curves={}, **names)
+    assert not results["figures"]
 
 
-def test_a_study_of_workers_without_a_usable_trial_of_a_part_draws_no_figure(report):
+def test_a_study_of_workers_without_a_usable_trial_of_a_part_draws_no_figure(cells):
     columns = ("model", "throughput_rps", "busiest_worker", "fairness_jain")
     types = {"workers": int, "requests_per_connection": int}
     frame = nobody(*columns, "longest_wait_s", **types)
-    names = dict.fromkeys(("named", "turns", "stays"), frame) | {"report": report}
-    cells = ("cell-09", "cell-21", "cell-24")
-    rules.execute("08-cores", *cells, names={}, style={}, **names)
-    assert not written(report)["figures"]
+    frames = dict.fromkeys(("named", "turns", "stays"), frame)
+    ids = ("cell-09", "cell-21", "cell-24")
+    _, results = cells("08-cores", *ids, names={}, style={}, **frames)
+    assert not results["figures"]
 
 
-def test_nobody_says_who_was_the_bottleneck_of_no_trial(report):
+def test_nobody_says_who_was_the_bottleneck_of_no_trial(cells):
     used = pd.DataFrame({"label": pd.Series([], dtype="string")})
-    rules.execute("05-bulk", "cell-32", used=used, size=1, report=report)
-    assert not written(report)["findings"]
+    _, results = cells("05-bulk", "cell-32", used=used, size=1)
+    assert not results["findings"]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +210,7 @@ def usable(rows: list[tuple], *columns: str, **more) -> pd.DataFrame:
     return made.usable(pd.DataFrame(rows, columns=columns), **more)
 
 
-def test_both_kinds_of_clients_stand_side_by_side_where_both_were(report):
+def test_both_kinds_of_clients_stand_side_by_side_where_both_were(cells):
     kinds = [("unlimited", 5), ("rate-limited", 5), ("unlimited", 100)]
     metrics = ["pss_net_bytes", "socket_memory_bytes", "server_cpu_share"]
     metrics += ["threads_max", "bytes_per_s"]
@@ -235,54 +218,52 @@ def test_both_kinds_of_clients_stand_side_by_side_where_both_were(report):
     frame = usable(kinds, "clients", "connections", **more, **dict.fromkeys(metrics, 1))
     cell = ["model", "clients", "connections", "size"]
     rate = intervals(frame, "bytes_per_s", cell)
-    names = {"measured": frame, "rate": rate, "cell": cell, "size": 9, "report": report}
-    rules.execute("05-bulk", "cell-29", **names)
-    (table,) = written(report)["tables"]
+    names = {"measured": frame, "rate": rate, "cell": cell, "size": 9}
+    _, results = cells("05-bulk", "cell-29", **names)
+    (table,) = results["tables"]
     assert [row[1] for row in table["rows"]] == ["rate-limited", "unlimited"]
 
 
 def test_where_nobody_has_a_rate_at_the_most_connections_fewer_are_shown(
-    tmp_path, report
+    tmp_path, cells
 ):
     trials = made.load(tmp_path, made.sweep(("select",), (10, 2000), blocks=4))
     cell = ["model", "connections"]
     of = {name: intervals(trials, name, cell) for name in ("throughput_rps", SPENT)}
     names = {"measured": trials, "used": trials[counted(trials)], "together": trials}
     names |= {"throughput": of["throughput_rps"], "cost": of[SPENT]}
-    drawn = Mock(wraps=report)
-    cells = ("cell-13", "cell-32")
-    rules.execute("01-response-time", *cells, report=drawn, baseline="epoll", **names)
-    (ax,) = drawn.figure.call_args.args[1].axes.flat
+    names["baseline"] = "epoll"
+    found, results = cells("01-response-time", "cell-13", "cell-32", **names)
+    (ax,) = found["grid"].axes.flat
     assert [text.get_text() for text in ax.texts] == ["select"]
-    (table,) = written(report)["tables"]
+    (table,) = results["tables"]
     ((model, *numbers),) = table["rows"]
     assert model == "select"
     assert "—" not in numbers
 
 
 @pytest.mark.parametrize(
-    ("name", "cells"),
+    ("name", "ids"),
     [("04-guestbook", ("cell-10", "cell-12")), ("08-cores", ("cell-07", "cell-09"))],
 )
-def test_a_line_ends_with_the_name_of_its_model(tmp_path, report, name, cells):
+def test_a_line_ends_with_the_name_of_its_model(tmp_path, cells, name, ids):
     trials = made.load(tmp_path, made.sweep(("epoll", "thread"), blocks=4))
     trials = trials.assign(workers=trials["connections"], requests_per_connection=1)
-    drawn = Mock(wraps=report)
-    rules.execute(name, *cells, measured=trials, report=drawn)
-    (ax,) = drawn.figure.call_args.args[1].axes.flat
+    found, _ = cells(name, *ids, measured=trials)
+    (ax,) = found["grid"].axes.flat
     assert {text.get_text() for text in ax.texts} == {"epoll", "thread"}
 
 
-def test_pools_that_were_measured_earlier_are_drawn(report):
+def test_pools_that_were_measured_earlier_are_drawn(cells):
     rows = [(n, block, n + block / 100) for n in (1, 4) for block in range(4)]
     steady = usable(rows, "workers", "block", "busy_workers", part="size")
     names = {"steady": steady, "best": None, "sizes": [], "spinning": []}
-    rules.execute("03-pools", "cell-46", "cell-47", report=report, **names)
-    (figure,) = written(report)["figures"]
+    _, results = cells("03-pools", "cell-46", "cell-47", **names)
+    (figure,) = results["figures"]
     assert figure["id"] == "fig-pools-sizes"
 
 
-def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(report):
+def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(cells):
     lengths = {"turns": (None, 5.0), "many": (None, 20.0)}
     rows = [
         (arm, length, model, block, 1 + block / 100)
@@ -294,8 +275,8 @@ def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(repo
     frame = usable(rows, "arm", "slice", "model", "block", SPENT, connections=9)
     frame = frame.assign(throughput_rps=frame[SPENT], response_mean_s=frame[SPENT])
     names = {"measured": frame, "model": "epoll", "other": "thread", "cost": SPENT}
-    cells = ("cell-31", "cell-33", "cell-34", "cell-35-2")
-    found = rules.execute("00-the-machine", *cells, report=report, **names)
+    ids = ("cell-31", "cell-33", "cell-34", "cell-35-2")
+    found, _ = cells("00-the-machine", *ids, **names)
     for name in ("apart", "ratio_apart", "wait_apart"):
         assert found[name]["way"].tolist() == ["one by one"]
         assert found[name]["value"].tolist() == pytest.approx([1.0])
@@ -308,14 +289,12 @@ def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(repo
         ("ab", []),  # as on a busy machine, where others disturbed all other turns
     ],
 )
-def test_windows_are_split_where_a_trial_has_several(report, keys, advice):
+def test_windows_are_split_where_a_trial_has_several(cells, keys, advice):
     rates = [1.0, 3.0] * (len(keys) // 2)
     inside = pd.DataFrame({"key": list(keys), "throughput_rps": rates})
     good = pd.DataFrame({"throughput_rps": [2.0, 2.1], "window_s": 1.0, "seconds": 2.0})
-    names = {"inside": inside, "good": good, "report": report}
-    rules.execute("00-the-machine", "cell-47", **names)
-    tables = written(report)["tables"]
-    assert [table["rows"][0][-1] for table in tables] == advice
+    _, results = cells("00-the-machine", "cell-47", inside=inside, good=good)
+    assert [table["rows"][0][-1] for table in results["tables"]] == advice
 
 
 def test_no_load_is_asked_for_where_no_capacity_is_known():
@@ -326,12 +305,12 @@ def test_no_load_is_asked_for_where_no_capacity_is_known():
     drive.sweep.assert_not_called()
 
 
-def test_a_baseline_that_did_not_reach_the_rate_is_named(report):
+def test_a_baseline_that_did_not_reach_the_rate_is_named(cells):
     columns = ["model", "slice_p99_s", "response_p99_s", "block"]
     equal = usable([], *columns).astype({"ok": bool})
     names = {"equal": equal, "at": 50, "baseline": "epoll", "names": {}}
-    rules.execute("13-runtimes", "cell-22", report=report, **names)
-    (note,) = written(report)["notes"]
+    _, results = cells("13-runtimes", "cell-22", **names)
+    (note,) = results["notes"]
     assert "epoll has to reach 1.2 times its rate with 50 connections" in note
 
 

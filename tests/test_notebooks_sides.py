@@ -7,11 +7,10 @@ import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
+from notebook_rules import SPENT
 
 from connlab.report import Report
 from connlab.studies import load
-
-SPENT = "server_cpu_per_request_s"
 
 
 @pytest.mark.parametrize(

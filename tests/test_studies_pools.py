@@ -1,6 +1,5 @@
 """Sizes of pools and M/M/c, against made-up pools and laws that have to hold."""
 
-import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import strategies as some
 from study_made import crossed
 
 from connlab.claims import apply, finding
-from connlab.report import Report
 from connlab.studies import pools
 
 WAIT_S, COMPUTE_S = 2e-3, 20e-6
@@ -65,15 +63,10 @@ def test_the_predicted_size_is_put_beside_the_best():
     ("slowed", "told"),
     [({200: 0.9}, {"foretold"}), ({101: 0.9}, {"nearest", "best", "reached"})],
 )
-def test_the_best_pool_is_not_compared_with_itself(tmp_path, slowed, told):
-    about = {"run": "r", "number": 3, "question": "?", "root": tmp_path}
-    report = Report.without_trials("pools", **about)
-    measured = steady(slowed=slowed).assign(part="size")
-    rules.execute("03-pools", "cell-44", report=report, measured=measured)
-    report.answer("none")
-    report.write()
-    cells = pd.read_csv(tmp_path / "r/pools/cells.csv")
-    assert set(cells["metric"]) == {f"best_pool_{name}" for name in {"size", *told}}
+def test_the_best_pool_is_not_compared_with_itself(tmp_path, cells, slowed, told):
+    cells("03-pools", "cell-44", measured=steady(slowed=slowed).assign(part="size"))
+    written = pd.read_csv(tmp_path / "r/made/cells.csv")
+    assert set(written["metric"]) == {f"best_pool_{name}" for name in {"size", *told}}
 
 
 def test_too_few_sizes_or_blocks_predict_nothing():
