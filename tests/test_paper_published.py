@@ -35,9 +35,6 @@ def test_every_table_is_described():
     assert all(f"`{path.name}`" in readme for path in FILES)
 
 
-# ---- Gutica and Khoo -----------------------------------------------------------------
-
-
 def test_gutica_table_and_test_cases_agree_on_failures():
     times = table("gutica-response-time", "clients")
     columns = {"multithreaded": "multithreading_ms"}
@@ -69,8 +66,6 @@ def test_gutica_logs_send_the_same_message():
     logs = table("gutica-client-logs")
     assert (logs["sent_bytes"] == logs["requests"] * len("Gary's spamming")).all()
 
-
-# ---- Tran and Rees -------------------------------------------------------------------
 
 SERVERS = ["multithreaded", "select", "epoll"]
 
@@ -112,9 +107,6 @@ def test_tran_logs_count_equal_strings():
     assert (logs["bytes_total"] % logs["requests"] == 0).all()
 
 
-# ---- Mao, Zhang and Lu ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "model", "claimed"),
     [
@@ -136,8 +128,6 @@ def test_mao_five_tests_in_every_row(name):
     tests = table(f"mao-{name}").filter(like="test_")
     assert (tests.notna().sum(axis=1) == 5).all()
 
-
-# ---- Hussain -------------------------------------------------------------------------
 
 HUSSAIN = table("hussain-throughput", "concurrency")
 
@@ -165,8 +155,6 @@ def test_hussain_values_that_the_claims_quote(concurrency, server, value):
     assert int(HUSSAIN.loc[concurrency, server]) == value
 
 
-# ---- Jones and Ohlund ----------------------------------------------------------------
-
 JONES = table("jones-models")
 
 
@@ -185,9 +173,6 @@ def test_jones_connects_no_more_than_attempted():
     assert len(JONES) == 15
     assert (JONES["connected"] <= JONES["attempted"]).all()
     assert (JONES["cpu_low_percent"] < JONES["cpu_high_percent"]).all()
-
-
-# ---- frevib --------------------------------------------------------------------------
 
 
 def test_frevib_has_io_uring_ahead_beyond_one_connection_and_ever_more():

@@ -110,9 +110,6 @@ def test_a_driver_holds_no_more_after_many_trials(build_dir, tmp_path):
     assert leaks(footprints) == []
 
 
-# ---- would a leak be seen? -----------------------------------------------------------
-
-
 def new_pages() -> mmap.mmap:
     """Touch memory of the kernel's: an allocator might have some that it kept."""
     pages = mmap.mmap(-1, GROWTH_BYTES // 2)

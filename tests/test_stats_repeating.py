@@ -88,9 +88,6 @@ def test_trials_needed_is_the_smallest_that_does():
             repeating.trials_needed(pilot, relative_half_width=width)
 
 
-# ---- drift -------------------------------------------------------------------
-
-
 def sweep(slope=0.0, seed=2, n=48):
     rng = np.random.default_rng(seed)
     return 1e3 * (1 + slope * np.arange(n) / n) * (1 + 0.02 * rng.standard_normal(n))

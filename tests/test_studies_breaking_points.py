@@ -27,9 +27,6 @@ def run(tmp_path, models=("select", "epoll"), connections=(100, 1000, 2000), **o
     return made.load(tmp_path, trials)
 
 
-# ---- the ramp ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("ladder", "most", "levels"),
     [
@@ -58,9 +55,6 @@ def test_predictions_take_the_number_of_workers():
     limits = bp.predicted([*predictions], workers=16)
     assert limits["pool"].connections == 16
     assert limits["epoll"].connections == 500
-
-
-# ---- what broke ----------------------------------------------------------------
 
 
 def test_a_gate_that_is_no_limit_does_not_break_a_level(tmp_path):
@@ -184,9 +178,6 @@ def test_nothing_is_said_to_be_carried_below_what_was_tried(tmp_path, levels, ca
     assert row["broke"] == levels[0]
     assert row["carried"] == pytest.approx(carried, nan_ok=True)
     assert carried == 0 or row["agrees"] is None
-
-
-# ---- in words ------------------------------------------------------------------
 
 
 def models(*rows):

@@ -45,9 +45,6 @@ def bound_at(workers: int) -> pd.DataFrame:
     return frame.assign(label=frame["workers"].eq(workers).map(labels))
 
 
-# ---- how large a pool should be ------------------------------------------------
-
-
 def test_the_predicted_size_is_put_beside_the_best():
     knee = pools.knee(steady())
     assert knee.predicted.value == pytest.approx(101, rel=0.01)
@@ -141,9 +138,6 @@ def test_a_size_that_was_not_measured_lies_between_two_that_were(sizes, gap):
     judged = apply(steady(sizes), {"rule": "best_pool", "arm": {"model": "pool"}})
     told = gap and "101 predicted, which lies between the sizes measured, {} and {}"
     assert (told.format(*gap) in judged.why) if gap else "between" not in judged.why
-
-
-# ---- M/M/c with a finite population --------------------------------------------
 
 
 def test_one_user_never_waits():

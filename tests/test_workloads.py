@@ -47,9 +47,6 @@ def model(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-# --- work ------------------------------------------------------------------------
-
-
 def ask(server: Server, text: bytes) -> bytes:
     with server.connect() as sock:
         sock.sendall(text)
@@ -140,9 +137,6 @@ def test_who_leaves_during_a_sleep_leaks_nothing(model):
             sock.close()
         assert eventually(lambda: ask(server, b"0 1\n") == b"400000\n")
         assert eventually(lambda: server.descriptors() < before + 10)
-
-
-# --- http: files -----------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -245,9 +239,6 @@ def test_slow_readers_of_a_large_file_hold_up_nobody(model, root):
             sock.sendall(GET % b"/large.bin")
         for _ in range(20):
             assert request(server, "GET", "/")[0] == 200
-
-
-# --- http: the guestbook -----------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
@@ -475,9 +466,6 @@ def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
                     upstreams.kill_used(address)
                     time.sleep(0.02)
                 assert visits.result() == want
-
-
-# --- flags -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

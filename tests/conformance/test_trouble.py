@@ -25,8 +25,6 @@ from tests.conformance.harness import (
     unsanitized,
 )
 
-# --- no memory -------------------------------------------------------------------
-
 
 @unsanitized
 @pytest.mark.timed
@@ -55,9 +53,6 @@ def test_no_memory_does_not_hold_up_the_stop(model, preloaded):
         assert server.stopped_in() < 2.0
 
 
-# --- a call that a filter denies -------------------------------------------------
-
-
 @unsanitized
 @pytest.mark.parametrize(
     "model", [n for n in names() if n.startswith(("epoll", "coroutine"))]
@@ -72,9 +67,6 @@ def test_without_epoll_pwait2_it_waits_in_milliseconds(model, preloaded):
         assert 0.0505 <= time.monotonic() - began < 0.3 * SLOWER
 
 
-# --- a limit of the machine -------------------------------------------------------
-
-
 @unsanitized
 @pytest.mark.parametrize("model", ["coroutine", "coroutine-workers", "stackless"])
 def test_why_redis_cannot_be_watched_is_counted(model, preloaded):
@@ -87,9 +79,6 @@ def test_why_redis_cannot_be_watched_is_counted(model, preloaded):
                 assert receive(sock, 12) == b"HTTP/1.1 503"
             stats = server.stop()
     assert stats["errors"].keys() - {"ECONNRESET"} == {"ENOSPC"}  # we left early
-
-
-# --- those who do not leave ------------------------------------------------------
 
 
 def stopped_while_sending(
@@ -160,9 +149,6 @@ def test_who_waits_in_line_for_a_silent_redis_does_not_hold_up_the_stop(model):
     assert server.stats["workers_lost"] == 0
 
 
-# --- thousands -------------------------------------------------------------------
-
-
 @pytest.mark.serial
 @pytest.mark.parametrize("model", names(family="processes", workers="fixed"))
 def test_thousands_of_processes_stop_in_time(model):
@@ -186,9 +172,6 @@ def test_a_stop_in_the_middle_of_the_start_is_heard(model):
     assert server.stats["workers_lost"] == 0
 
 
-# --- fewer threads than asked for ------------------------------------------------
-
-
 @pytest.mark.serial
 @pytest.mark.skipif(
     os.geteuid() == 0 and not nobody_may_run(SERVER),
@@ -206,9 +189,6 @@ def test_a_stop_shuts_no_listener_that_was_closed_before():
             server.stop()
             assert [receive(sock, 9) for sock in socks] == [b"in flight"] * 40
     assert 0 < server.stats["workers_started"] < 16
-
-
-# --- completions that are lost ---------------------------------------------------
 
 
 @unsanitized

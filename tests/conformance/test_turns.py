@@ -68,8 +68,6 @@ def reading_away(sock: socket.socket) -> Iterator[Callable[[], int]]:
         reader.join()
 
 
-# --- who only has answers sent ---------------------------------------------------
-
 #: Reads a socket as fast as can be: the kernel throws away what has come.
 READER = """
 import socket, sys
@@ -125,9 +123,6 @@ def test_one_who_has_us_compute_without_end_holds_up_nobody(model):
     assert max(took) < BOUND_S
 
 
-# --- who asks Redis --------------------------------------------------------------
-
-
 def takes_a_while(sock: socket.socket) -> None:
     """What Redis says to a reader of an empty guestbook, 5 ms later."""
     while requests := sock.recv(65536):
@@ -156,9 +151,6 @@ def test_who_asks_redis_without_end_lets_others_ask_as_well(model):
             assert time.monotonic() - began < BOUND_S
 
 
-# --- who comes and goes ----------------------------------------------------------
-
-
 @pytest.mark.serial
 @pytest.mark.parametrize("model", EACH_A_THREAD)
 def test_threads_are_gone_when_their_clients_are(model, client_program):
@@ -177,9 +169,6 @@ def test_threads_are_gone_when_their_clients_are(model, client_program):
     assert stats["accepted"] > 1000
     # Each client's, and those that are on their way out; on a busy machine not a few.
     assert max(counts) < 200 * entry(model)["workers_each"]
-
-
-# --- who marks bytes as urgent ---------------------------------------------------
 
 
 def send_urgently(sock: socket.socket, before: bytes, behind: bytes) -> bytes:
