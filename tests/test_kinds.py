@@ -3,7 +3,6 @@
 import os
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import conftest
@@ -11,11 +10,9 @@ import pytest
 
 
 @pytest.fixture
-def lane(tmp_path: Path) -> Iterator[None]:
+def lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks that nobody else asks for."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(conftest, "_lane", tmp_path / "lane")
-        yield
+    monkeypatch.setattr(conftest, "_lane", tmp_path / "lane")
 
 
 def entering(kind: str) -> tuple[threading.Thread, threading.Event, threading.Event]:

@@ -33,8 +33,6 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--force-prefers-reduced-motion",
 )
-
-
 MODEL = {"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}
 
 

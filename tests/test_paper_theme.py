@@ -304,8 +304,6 @@ def test_no_picture_stands_above_the_heading_of_its_section(kind, height, tmp_pa
 
 NUMBER = '[]{.number of="s/m" model="a"}'
 CLAIMED = f'[It pays {NUMBER} times.]{{.claim of="s/c" otherwise="Not known."}}'
-
-
 NO_FACTS = {"numbers": {}, "claims": {}, "figures": {}, "borrowed": {}}
 NO_FACTS |= {"stale": [], "references": []}
 

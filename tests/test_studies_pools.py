@@ -12,8 +12,6 @@ from connlab.studies import pools
 
 WAIT_S, COMPUTE_S = 2e-3, 20e-6
 HOLDS, _, NOT, OPEN = finding.VERDICTS
-
-
 COARSE = (1, 4, 16, 64, 128, 256)  # 101 lies between two of these
 
 

@@ -25,15 +25,8 @@ import psutil
 import pytest
 from conftest import ROOT
 
-from connlab.judge.wire import (  # noqa: F401 (what tests import from here)
-    MIB,
-    echoes,
-    exchange,
-    fill,
-    filling,
-    receive,
-    reset,
-)
+# what tests import from here
+from connlab.judge.wire import MIB, echoes, fill, filling, receive, reset  # noqa: F401
 
 BUILD = Path(os.environ.get("CONNLAB_BUILD", ROOT / "build"))
 SERVER = Path(os.environ.get("CONNLAB_SERVER", BUILD / "server"))
