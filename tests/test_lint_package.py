@@ -37,10 +37,6 @@ def said(project: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_project_without_faults_has_no_findings(project):
-    assert said(project) == []
-
-
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
@@ -64,23 +60,24 @@ def test_a_project_without_faults_has_no_findings(project):
     ids=["function", "class", "method", "sentence", "f-string"],
 )
 def test_what_nobody_needs_and_what_is_for_authors_is_found(project, text, finding):
-    (project / "connlab" / "more.py").write_text(text, "utf-8")
+    lay(project, {"connlab/more.py": text})
     (found,) = said(project)
     assert found.startswith("connlab/more.py")
     assert finding in found
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("file", "text"),
     [
-        "def _a():\n    return 'No sentence'\n_a()\n",
-        "def _a():\n    raise ValueError('It is wrong in all of its parts.')\n_a()\n",
-        '@cli\ndef command():\n    """Print all of it for those who ask."""\n',
+        ("more", "def _a():\n    return 'No sentence'\n_a()\n"),
+        ("more", "def _a():\n    raise ValueError('It is wrong in all.')\n_a()\n"),
+        ("more", '@cli\ndef command():\n    """Print all of it for those here."""\n'),
+        ("drive/more", "def _a():\n    return 'This machine has no perf.'\n_a()\n"),
     ],
-    ids=["words", "error", "command"],
+    ids=["words", "error", "command", "message"],
 )
-def test_messages_and_commands_are_no_findings(project, text):
-    (project / "connlab" / "more.py").write_text(text, "utf-8")
+def test_errors_messages_and_commands_are_no_findings(project, file, text):
+    lay(project, {f"connlab/{file}.py": text})
     assert said(project) == []
 
 
@@ -89,9 +86,3 @@ def test_an_import_or_a_test_makes_nothing_used(project):
     lay(project, {"connlab/other.py": "from connlab.more import spare\n"})
     lay(project, {"tests/test_more.py": "from x import spare\nspare()\n"})
     assert len(said(project)) == 1
-
-
-def test_messages_may_be_sentences_where_they_are_named(project):
-    text = "def _a():\n    return 'This machine has no io_uring to measure.'\n_a()\n"
-    lay(project, {"connlab/drive/more.py": text})
-    assert said(project) == []
