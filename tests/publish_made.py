@@ -144,13 +144,7 @@ def claims(verdicts: dict[str, str]) -> dict:
         [claim, f"Made-up claim {claim}.", "9 ms", "—", word, "high", "made up"]
         for claim, word in verdicts.items()
     ]
-    table = {
-        "id": "tbl-claims",
-        "columns": [
-            {"name": n, "label": h} for n, h in zip(heads, labels, strict=True)
-        ],
-        "rows": rows,
-    }
+    columns = [{"name": n, "label": h} for n, h in zip(heads, labels, strict=True)]
     return {
         "schema": 1,
         "study": "claims",
@@ -158,7 +152,7 @@ def claims(verdicts: dict[str, str]) -> dict:
         "question": "Which made-up findings hold?",
         "answer": "Some do.",
         "made_at": MADE_AT,
-        "tables": [table],
+        "tables": [{"id": "tbl-claims", "columns": columns, "rows": rows}],
     }
 
 

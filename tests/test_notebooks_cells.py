@@ -113,9 +113,8 @@ def test_the_forest_calls_work_as_the_other_figures_do(cells):
     names["opened"]["response_mean_s"] = frame["p99_s"]
     made, _ = cells("11-load", "cell-17", **names)
     (axes,) = made["grid"].axes
-    assert [t.get_text() for t in axes.get_yticklabels()] == [
-        "poll, computing, 50 connections"
-    ]
+    (label,) = axes.get_yticklabels()
+    assert label.get_text() == "poll, computing, 50 connections"
     assert set(made["p99"]["work"]) == {"spin"}
 
 
@@ -124,9 +123,8 @@ def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
     frame = crossed(load=(0.1, 0.9), block=range(5))
     frame[SPENT] = frame["load"].map({0.1: light, 0.9: 1e-6}) + frame["block"] * 1e-9
     frame = usable(frame, model="epoll", work="spin", connections=50)
-    _, results = cells(
-        "11-load", "cell-21", measured=frame, under=frame, where=["work", "connections"]
-    )
+    names = {"measured": frame, "under": frame, "where": ["work", "connections"]}
+    _, results = cells("11-load", "cell-21", **names)
     assert results["claims"]["wakeups-cost"]["holds"] is holds
 
 

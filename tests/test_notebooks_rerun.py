@@ -101,9 +101,8 @@ def test_trials_of_another_setting_are_left_out(tmp_path, number, changed):
     after, only = swept(name, *CELLS[name], **changed)
     others = [cell for cell in before if cell not in after]
     assert others
-    trials = [
-        made.trial(key=str(n), factors=cell) for n, cell in enumerate(after + others)
-    ]
+    every = enumerate(after + others)
+    trials = [made.trial(key=str(n), factors=cell) for n, cell in every]
     made.write(tmp_path, trials)
     load = connlab.study.load
     assert json.loads(json.dumps(only)) == only  # as results keep it

@@ -76,9 +76,8 @@ def browser():
     options.binary_location = chromium
     for flag in FLAGS:
         options.add_argument(flag)
-    options.set_capability(
-        "goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"}
-    )
+    logs = {"browser": "ALL", "performance": "ALL"}
+    options.set_capability("goog:loggingPrefs", logs)
     os.environ["SE_OFFLINE"] = "true"
     service = webdriver.ChromeService(executable_path=driver)
     with webdriver.Chrome(options=options, service=service) as chrome:

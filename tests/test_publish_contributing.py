@@ -56,9 +56,8 @@ def test_a_packed_run_is_packed_again_and_tells_no_more(folder):
     first, *others = plain.read_text().splitlines()
     telling = json.loads(first) | {"commands": {"client": ["client", HOST]}}
     plain.write_text("\n".join([json.dumps(telling), *others, ""]))
-    (plain.with_name(plain.name + schema.PACKED)).write_bytes(
-        gzip.compress(plain.read_bytes())
-    )
+    packed = gzip.compress(plain.read_bytes())
+    plain.with_name(plain.name + schema.PACKED).write_bytes(packed)
     plain.unlink()
     files = texts(contributing.pack(made.RUN))
     assert not any(HOST in text for text in files.values())

@@ -129,9 +129,8 @@ def opened(browser, page, width=1280, scheme="light", **selection):
 
 
 def drawn(browser):
-    WebDriverWait(browser, 20).until(
-        lambda b: b.find_elements(By.CSS_SELECTOR, "#figure svg")
-    )
+    figure = (By.CSS_SELECTOR, "#figure svg")
+    WebDriverWait(browser, 20).until(lambda b: b.find_elements(*figure))
 
 
 def choose(browser, name, text):

@@ -62,9 +62,8 @@ def test_only_the_levels_of_the_situation_count(tmp_path):
 
 def test_a_design_of_the_closer_study_is_told_by_it(tmp_path):
     """It has more trials; what it has no interval for stays with the study."""
-    one = written(
-        tmp_path, *(ratio(n, 2, "higher") for n in ("thread", "uring", "poll"))
-    )
+    models = ("thread", "uring", "poll")
+    one = written(tmp_path, *(ratio(model, 2, "higher") for model in models))
     rows = [ratio("uring", 0.8, "lower"), ratio("thread-pair", 3, "higher")]
     rows += [ratio("poll", 3, "undetermined") | {"lo": float("nan")}]
     other = tmp_path / "closer"

@@ -11,9 +11,8 @@ TITLE = "n = 6, 95 % interval, t over trials"
 
 
 def marks(*printed):
-    return numbers.Marks(
-        Results.model_validate(made.results() | {"numbers": list(printed)})
-    )
+    results = made.results() | {"numbers": list(printed)}
+    return numbers.Marks(Results.model_validate(results))
 
 
 def test_a_printed_number_is_found_in_a_sentence():

@@ -20,9 +20,7 @@ from connlab.publish import provenance
 )
 def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
     folder = made.write_run(tmp_path)
-    failures = [
-        {"factors": {"model": m}, "n": n, "reason": reason} for m, n, reason in lost
-    ]
+    failures = [{"factors": {"model": m}, "n": n, "reason": why} for m, n, why in lost]
     made.edit(folder / made.STUDY / "results.json", failures=failures)
     assert row in provenance._excluded(made.load(tmp_path), made.PAPER)
 

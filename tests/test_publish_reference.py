@@ -82,9 +82,8 @@ def test_the_table_has_the_highest_level_of_both_runs(runs, tmp_path):
     rows = [r for r in rows if (r["model"], r["connections"]) != ("epoll", 5000)]
     made.write_cells(runs / reference.NAME / made.STUDY, rows)
     _, table = pieces(runs, tmp_path)
-    rows = {
-        line.split("|")[1].strip(): line for line in table.splitlines() if "|" in line
-    }
+    lines = [line for line in table.splitlines() if "|" in line]
+    rows = {line.split("|")[1].strip(): line for line in lines}
     assert "| 1000 |" in rows["epoll"]
     assert "| 5000 |" in rows["thread"]
     for times in (1, 2):
@@ -136,9 +135,8 @@ def test_what_no_run_has_is_told_with_the_nearest(runs):
     assert wrong != right != away
     rare = f"{made.STUDY}/label"  # its notebook has the word
     wanted = SimpleNamespace(numbers=[right, wrong, away, rare], claims=[])
-    assert prepare._unknown(run, others, wanted) == [
-        f"{wrong}; did you mean {right!r}?"
-    ]
+    told = f"{wrong}; did you mean {right!r}?"
+    assert prepare._unknown(run, others, wanted) == [told]
     assert prepare._unknown(run, {}, wanted) == []
 
 
@@ -274,9 +272,8 @@ def test_what_a_reader_has_to_know_of_a_run_is_said_of_it_under_its_name(
     run, other = made.load(runs), made.load(runs, reference.NAME)
     said = ["In this run x.", "More."]
     assert reference.remarks(run, {"B": other}, tmp_path, "caption", "text") == said
-    assert reference.remarks(other, {"A": run}, tmp_path, "caption") == [
-        "In the A run x."
-    ]
+    told = reference.remarks(other, {"A": run}, tmp_path, "caption")
+    assert told == ["In the A run x."]
     assert reference.remarks(None, {"B": other}, tmp_path, "caption") == []
     pieces(runs, tmp_path)
     written = (tmp_path / reference.PIECES / "remarks.qmd").read_text("utf-8")

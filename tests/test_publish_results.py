@@ -97,10 +97,8 @@ def test_fewer_trials_make_results_stale(run, trials):
 
 def test_trials_of_absent_programs_may_be_left_out_of_results(run, trials):
     absent = {"kind": "unavailable", "reason": "not built"}
-    lines = "".join(
-        json.dumps(made.trial(n) | {"failure": absent}) + "\n" for n in (998, 999)
-    )
-    made.append(trials, lines)
+    for n in (998, 999):
+        made.append(trials, json.dumps(made.trial(n) | {"failure": absent}) + "\n")
     assert stale(run) == []
     made.append(trials, json.dumps(made.trial(997)) + "\n")
     assert stale(run) == [[150, 153]]

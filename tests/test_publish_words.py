@@ -48,8 +48,7 @@ def test_counts_are_those_of_the_results_files(capsys):
         if results["words"] and results["study"] != "claims":
             study = results["study"]
             listed[study] = [word["word"] for word in results["words"].values()]
-    assert {name: row["n"] for name, row in counted["studies"].items()} == {
-        name: len(listed[name]) for name in listed
-    }
+    counts = {name: row["n"] for name, row in counted["studies"].items()}
+    assert counts == {name: len(said) for name, said in listed.items()}
     undetermined = sum(row.count("undetermined") for row in listed.values())
     assert counted["all"]["words"]["undetermined"] == undetermined

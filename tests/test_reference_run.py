@@ -104,9 +104,8 @@ def test_a_point_is_beyond_a_limit_when_its_whole_interval_is():
     for_orientation = Interval(1.0, 0.9, 1.1, 5, 0.95, "t")
     both = {calibration.CEILING: ceiling, "two calls": for_orientation}
     lines = {"throughput_rps": both}
-    cells = pd.DataFrame(
-        {"metric": "throughput_rps", "value": [12.0, 12.0, 10.5, 13.0]}
-    )
+    rates = [12.0, 12.0, 10.5, 13.0]
+    cells = pd.DataFrame({"metric": "throughput_rps", "value": rates})
     cells["lo"] = [11.5, 10.5, np.nan, np.nan]
     assert len(beyond(cells, lines)) == 2
     assert beyond(cells.assign(metric="response_mean_s"), lines) == []

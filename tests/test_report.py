@@ -36,9 +36,8 @@ def report(trials, about):
 def test_a_printed_number_is_that_of_plain_pandas(trials, report):
     report.cells(intervals(trials, "throughput_rps", FACTORS))
     report.write()
-    number = reports.numbers(report.folder)[
-        "response-time/throughput_rps connections=100 model=epoll"
-    ]
+    address = "response-time/throughput_rps connections=100 model=epoll"
+    number = reports.numbers(report.folder)[address]
     rows = pd.read_json(report.folder / "trials.jsonl", lines=True)
     rows = pd.json_normalize(rows.to_dict("records"))
     cell = (rows["factors.model"] == "epoll") & (rows["factors.connections"] == 100)

@@ -123,9 +123,8 @@ def test_with_one_slow_answer_at_a_time_its_rate_is_right():
     """Four answers of 5 ms in 20 ms, none of them in the lead-in."""
     work = {"workload": "work", "connections": 1, "delay": "fixed:5ms"}
     slow = {"requests": [4] * 3, "lead_in_requests": [0] * 3}
-    assert schema.flatten(in_turns(work, **slow))["throughput_rps"] == pytest.approx(
-        200
-    )
+    row = schema.flatten(in_turns(work, **slow))
+    assert row["throughput_rps"] == pytest.approx(200)
 
 
 def test_rounds_that_others_disturbed_are_in_no_mean():

@@ -28,9 +28,8 @@ def test_a_model_with_fixed_workers_gets_one_for_each_client():
 def test_workers_that_serve_many_clients_each_are_left_as_they_are():
     (loops,) = models(loops="descriptors")
     loops = loops.model_copy(update={"workers": "fixed"})
-    assert drive.all_served([loops], [], [50]) == [
-        {"model": ["loops"], "connections": [50]}
-    ]
+    left = {"model": ["loops"], "connections": [50]}
+    assert drive.all_served([loops], [], [50]) == [left]
 
 
 def test_no_names_are_all_that_can_run_here():

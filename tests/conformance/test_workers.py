@@ -190,9 +190,7 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model, kills):
     flags = fixed_workers(model, 4)
     with serving(model, "--workload", "work", "--buckets", 1, *flags) as server:
         over = threading.Event()
-        clients = [
-            threading.Thread(target=streams, args=[server, over]) for _ in range(2)
-        ]
+        clients = [threading.Thread(target=streams, args=[server, over]) for _ in "12"]
         for client in clients:
             client.start()
         try:
