@@ -196,10 +196,8 @@ def controlled(*bounds: tuple[float, float] | None) -> str:
     """Return what study 0 answers with these intervals of its four controls."""
     row = {"value": 1.0, "n": 5, "level": 0.95, "method": "t", "way": "one by one"}
     none = row | dict.fromkeys(("value", "lo", "hi"), NAN) | {"n": 0}
-    frames = [
-        pd.DataFrame([none if b is None else row | {"lo": b[0], "hi": b[1]}])
-        for b in bounds
-    ]
+    rows = [none if b is None else row | {"lo": b[0], "hi": b[1]} for b in bounds]
+    frames = [pd.DataFrame([control]) for control in rows]
     names = dict(zip(("same", "share", "delay", "apart"), frames, strict=True))
     report = Mock(spec=Report)
     rules.execute("00-the-machine", "cell-52", "5b2e9c41", report=report, **names)
@@ -525,9 +523,8 @@ def guestbook(
         for clients in (20, level)
         for k, (model, verdict) in enumerate(zip("abc", verdicts, strict=False))
     ]
-    mine = [
-        pair(model=m, connections=n) for n, m in ((level, "e"), (20, "e"), (20, "f"))
-    ]
+    whose = ((level, "e"), (20, "e"), (20, "f"))
+    mine = [pair(model=m, connections=n) for n, m in whose]
     columns = list(pair(model="", connections=0))
     names = {
         "pages": pd.DataFrame(mine).drop(columns="against").head(3 * own),

@@ -192,10 +192,8 @@ def test_the_supplement_is_a_page_of_its_own_and_not_printed(paper):
     assert "Supplement: further" not in text_of_pdf(paper.pdf)
     if not paper.supplement:
         pytest.skip("Quarto sets one page")
-    page, supplement = (
-        checking.Page(path.read_text("utf-8"))
-        for path in (paper.html, paper.supplement)
-    )
+    files = (paper.html, paper.supplement)
+    page, supplement = (checking.Page(path.read_text("utf-8")) for path in files)
     assert "sec-more-pools" in supplement.ids
     shared = set(page.ids) & set(supplement.ids)
     assert not [name for name in shared if name.startswith(("sec-", "fig-", "tbl-"))]

@@ -260,10 +260,7 @@ COUNT = [(1059, None), (1059, None)]
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        (
-            [FAR],
-            "runs of @tbl-findings; its intervals do not overlap.",
-        ),
+        ([FAR], "runs of @tbl-findings; its intervals do not overlap."),
         ([FAR, FAR, COUNT], "; its intervals do not overlap."),
         ([FAR, NEAR], "; the intervals of 1 of 2 ratios do not overlap."),
         ([NEAR], ", and its intervals overlap."),

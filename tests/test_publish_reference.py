@@ -171,10 +171,8 @@ def test_the_run_s_notebook_did_not_draw_the_picture_of_a_reference(runs, tmp_pa
     study = runs / made.RUN / made.STUDY
     left = [f for f in made.results()["figures"] if f["id"] != "fig-throughput"]
     made.edit(study / "results.json", figures=left)
-    made.write_json(
-        study / "notebook.ipynb",
-        {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5},
-    )
+    notebook = {"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    made.write_json(study / "notebook.ipynb", notebook)
     _, generated = prepared(runs, tmp_path)
     facts = json.loads((generated / "facts.json").read_text("utf-8"))
     folder = f"{prepare.GENERATED}/{made.STUDY}"
