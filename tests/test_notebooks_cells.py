@@ -104,12 +104,9 @@ def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells)
 def test_the_forest_calls_work_as_the_other_figures_do(cells):
     frame = at_two_loads([50]).assign(p99_s=lambda t: 1 + t["block"] / 100)
     frame = pd.concat([frame, frame.assign(model="poll")])
-    names = {
-        "measured": frame,
-        "opened": usable(frame),
-        "where": ["work", "connections"],
-    }
-    names |= {"within": ["work", "connections", "load"], "tail": "p99_s", "of": "p99"}
+    where = ["work", "connections"]
+    names = {"measured": frame, "opened": usable(frame), "where": where}
+    names |= {"within": [*where, "load"], "tail": "p99_s", "of": "p99"}
     names["opened"]["response_mean_s"] = frame["p99_s"]
     made, _ = cells("11-load", "cell-17", **names)
     (axes,) = made["grid"].axes
@@ -147,12 +144,10 @@ def test_where_a_server_is_overloaded_its_knee_lies_before(cells):
 
 def overload(kept: dict[str, tuple[float, bool]]) -> dict:
     """Return what study 11 measured beyond capacity, by model: kept, overloaded."""
-    rows = [
-        {"model": model, "block": block, "throughput_rps": 1e4 * (share + block / 1e4)}
-        for model, (share, _) in kept.items()
-        for block in range(5)
-    ]
-    frame = usable(pd.DataFrame(rows), work="echo", connections=50, load=1.2)
+    shares = {model: share for model, (share, _) in kept.items()}
+    frame = crossed(model=[*kept], block=range(5))
+    frame["throughput_rps"] = 1e4 * frame["model"].map(shares) + frame["block"]
+    frame = usable(frame, work="echo", connections=50, load=1.2)
     frame["overloaded"] = frame["model"].map({m: full for m, (_, full) in kept.items()})
     frame["fairness_jain"] = 1 / (1 + 1 / 4) + (frame["block"] - 2) / 1e4
     frame["window_requests"] = 4 * 50

@@ -72,11 +72,8 @@ def test_a_design_of_the_closer_study_is_told_by_it(tmp_path):
     frame.to_csv(other / "ratios.csv", index=False)
     numbers = {**guide.report.numbers(one), **guide.report.numbers(other)}
     entry, designs = guide.with_ratios({**ENTRY, "closer": "closer"}, numbers, {})
-    assert {name: row["value"] for name, row in designs.items()} == {
-        "thread": 2,
-        "uring": 0.8,
-        "poll": 2,
-    }
+    values = {name: row["value"] for name, row in designs.items()}
+    assert values == {"thread": 2, "uring": 0.8, "poll": 2}
     told = "The numbers of `uring` with busy clients are from @sec-uring."
     assert told in " ".join(guide.table([(entry, designs)], {}).split())
     alone = guide.ratios(numbers, ENTRY)

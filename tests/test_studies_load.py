@@ -112,13 +112,9 @@ def test_turns_of_an_overloaded_server_last_longer(tmp_path):
 
 
 def test_strain_is_what_fell_due_over_what_was_answered():
-    frame = pd.DataFrame(
-        {
-            "key": pd.array(["turns", "alone", "closed"], dtype="string"),
-            "rate": [150.0, 120.0, math.nan],
-            "throughput_rps": [150.0, 100.0, 100.0],
-        }
-    )
+    keys = pd.array(["turns", "alone", "closed"], dtype="string")
+    rates = {"rate": [150.0, 120.0, math.nan], "throughput_rps": [150.0, 100.0, 100.0]}
+    frame = pd.DataFrame({"key": keys, **rates})
     strain = load.strain(frame, {"turns": 1.5, "closed": 3.0})
     assert strain.tolist() == pytest.approx([1.5, 1.2, math.nan], nan_ok=True)
     assert load.strain(frame, {}).tolist()[:2] == pytest.approx([1.0, 1.2])

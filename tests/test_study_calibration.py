@@ -26,11 +26,8 @@ REPORT = {
 
 def test_a_report_becomes_rows_in_base_units():
     rows = calibration.floors(REPORT)
-    assert rows["metric"].value_counts().to_dict() == {
-        "floor_rps": 6,
-        "floor_cpu_s": 2,
-        "round_trip_s": 2,
-    }
+    counts = rows["metric"].value_counts().to_dict()
+    assert counts == {"floor_rps": 6, "floor_cpu_s": 2, "round_trip_s": 2}
     trip = rows[rows["metric"] == "round_trip_s"]
     assert trip["value"].tolist() == pytest.approx([20e-6, 19e-6])
     assert trip["repeat"].tolist() == [0, 2]
