@@ -65,12 +65,7 @@ def test_a_simulated_verdict_is_the_one_that_a_study_prints():
     )
     words = coverage.verdicts(logs)
     for sweep, word in zip(logs, words, strict=True):
-        sides = (("a", np.ones(6)), ("b", np.exp(sweep)))
-        trials = usable(
-            pd.concat(
-                pd.DataFrame({"model": model, "block": range(6), "x": x})
-                for model, x in sides
-            )
-        )
+        sides = pd.DataFrame({"block": range(6), "a": 1.0, "b": np.exp(sweep)})
+        trials = usable(sides.melt("block", var_name="model", value_name="x"))
         assert ratios(trials, "x", baseline="a")["verdict"].item() == word
     assert set(words) == {"lower", "alike", "higher", "undetermined"}

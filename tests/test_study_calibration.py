@@ -85,11 +85,8 @@ def program(tmp_path):
 
 def floor(tmp_path, program, rounds, **options):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            importlib.import_module("connlab.drive.floor"),
-            "_built",
-            lambda: (str(program),),
-        )
+        floors = importlib.import_module("connlab.drive.floor")
+        patch.setattr(floors, "_built", lambda: (str(program),))
         where = {"run": "made", "root": tmp_path}
         return drive.floor(calibration.STUDY, rounds=rounds, **where, **options)
 
