@@ -20,7 +20,6 @@ from tests.conformance.harness import (
     a_worker_each,
     counted,
     echoes,
-    entry,
     eventually,
     fill,
     filling,
@@ -37,11 +36,8 @@ MODELS = names(lessons=True)
 CONCURRENT = names(lessons=True, concurrent=True)
 #: they go on with one client for as long as there is no wait, as their headers say
 UNFAIR = ["lessons/epoll-et", "lessons/coroutine"]
-MANY = [
-    name
-    for name in CONCURRENT
-    if entry(name)["holds"] == "descriptors" and name not in UNFAIR
-]
+HOLDING = names(lessons=True, concurrent=True, holds="descriptors")
+MANY = [name for name in HOLDING if name not in UNFAIR]
 ISOLATING = names(lessons=True, concurrent=True, isolates_slow=True)
 #: conversations of which a test of its own expects more
 ASKED_BELOW = ("reads late", "mute reader")
