@@ -247,7 +247,6 @@ def append(path: Path, text: str) -> None:
 
 
 def replace(path: Path, old: str, new: str) -> None:
-    """Replace a text that stands in a file."""
     text = path.read_text("utf-8")
     assert old in text
     path.write_text(text.replace(old, new), "utf-8")
@@ -293,7 +292,6 @@ def project_of_reference(folder: Path, *studies: str) -> Path:
 
 
 def copy_model(name: str, folder: Path) -> None:
-    """Copy the source of a model into a project's folder."""
     source = Path("src_c", "models", f"{name}.c")
     (folder / source).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(ROOT / source, folder / source)

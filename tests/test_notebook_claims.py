@@ -30,7 +30,6 @@ def said(mark: str, *, of: str = "", **names: Any) -> Mock:
 
 
 def answered(of: str, **names: Any) -> str:
-    """Return a notebook's answer."""
     return said("report.answer(", of=of, **names).answer.call_args.args[0]
 
 

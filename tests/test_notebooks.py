@@ -27,7 +27,6 @@ def small(name: str) -> dict[str, Any]:
 
 
 def code(name: str) -> str:
-    """Return the code of a notebook."""
     return "\n".join(rules.code(name).values())
 
 
