@@ -111,28 +111,24 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     from xdist.scheduler import LoadGroupScheduling
 
     class OneAhead(LoadGroupScheduling):
-        _losing = False
-
         def remove_node(self, node: object) -> str | None:
             """Give a test that ended its worker to no other.
 
             By itself pytest-xdist runs it again and again with the rest of its group,
             until there are no more workers.
             """
-            self._losing = True
-            crashed = super().remove_node(node)
-            self._losing = False
-            if crashed:
-                for unit in self.workqueue.values():
-                    if crashed in unit:
-                        unit[crashed] = True
-                for other in self.assigned_work:
-                    self._reschedule(other)
-            return crashed
+            lost = self.assigned_work.pop(node)
+            for unit in lost.values():
+                for test, done in unit.items():
+                    if not done:
+                        unit[test] = True
+                        self.workqueue.update(lost)
+                        for other in self.assigned_work:
+                            self._reschedule(other)
+                        return test
+            return None
 
         def _reschedule(self, node: object) -> None:
-            if self._losing:
-                return
             known = self.assigned_work[node]
             while self.workqueue and self._pending_of(known) < 2:
                 if node.shutting_down:
