@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import is_running
@@ -154,12 +155,6 @@ def test_copies_that_fail_end_the_server_with_their_status():
     assert json.loads(out)["workers_lost"] == 2
 
 
-def living(server: Server) -> list[int]:
-    """Its children, without those that wait to be reaped; in no order."""
-    pids = [pid for pid in children(server) if is_running(pid)]
-    return random.sample(pids, len(pids))
-
-
 def streams(server: Server, over: threading.Event) -> None:
     """Ask for one bucket without a pause, over a new connection where one breaks."""
     lines = b"0 0\n" * 8000
@@ -189,24 +184,22 @@ def test_children_killed_at_any_moment_leave_no_lock_behind(model, kills):
     """
     flags = fixed_workers(model, 4)
     with serving(model, "--workload", "work", "--buckets", 1, *flags) as server:
-        over = threading.Event()
-        clients = [threading.Thread(target=streams, args=[server, over]) for _ in "12"]
-        for client in clients:
-            client.start()
-        try:
-            killed = 0
-            while killed < kills:
-                time.sleep(random.uniform(0, 0.02))
-                for pid in living(server)[-1:]:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                    killed += 1
-                if killed % 10 == 0:
-                    assert any(answers_work(server) for _ in range(3)), killed
-        finally:
-            over.set()
-            for client in clients:
-                client.join()
+        over, killed = threading.Event(), 0
+        with ThreadPoolExecutor(2) as clients:
+            for _ in range(2):
+                clients.submit(streams, server, over)
+            try:
+                while killed < kills:
+                    time.sleep(random.uniform(0, 0.02))
+                    # none that waits to be reaped
+                    if living := [*filter(is_running, children(server))]:
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(random.choice(living), signal.SIGKILL)
+                        killed += 1
+                    if killed % 10 == 0:
+                        assert any(answers_work(server) for _ in range(3)), killed
+            finally:
+                over.set()
         stats = server.stop()
     assert stats["workers_lost"] > 0.75 * kills
 
