@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -48,21 +48,17 @@ def footprint(trials: int) -> Footprint:
     }
 
 
-def in_a_new_process(function: Callable, *arguments: Any) -> list[Footprint]:
-    """Call it where no test was before: what those left may open and close files."""
+def in_a_new_process(steps: Callable[[Any], Iterator[int]], of: Any) -> list[Footprint]:
+    """Watch steps where no test was before: what one left may open and close files."""
     spawning = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawning) as pool:
-        return pool.submit(function, *arguments).result()
+        return pool.submit(watch, steps, of).result()
 
 
-def watch(step: Callable[[int], int], numbers: Iterable[int]) -> list[Footprint]:
-    """Call a step with each number; look before the first and after each.
-
-    The step returns how many trials it measured.
-    """
+def watch(steps: Callable[[Any], Iterator[int]], of: Any) -> list[Footprint]:
+    """Look before the first step and after each, which yields its number of trials."""
     footprints = [footprint(0)]
-    for number in numbers:
-        done = step(number)
+    for done in steps(of):
         footprints.append(footprint(footprints[-1]["trials"] + done))
     return footprints
 
@@ -81,23 +77,19 @@ def leaks(footprints: Sequence[Footprint]) -> list[str]:
     return [f"{name} +{grown[name]}" for name in bounds if grown[name] > bounds[name]]
 
 
-def sweeps(root: Path) -> list[Footprint]:
+def sweeps(root: Path) -> Iterator[int]:
     """Measure one sweep after the other, each in a run of its own."""
     stopping.SPARE = 0  # as `spare_blocks` does, which does not reach this process
     names = [model.name for model in drive.models() if model.available]
-    models = itertools.cycle(names)
-
-    def sweep(number: int) -> int:
+    models, numbers = itertools.cycle(names), itertools.count()
+    until = time.monotonic() + SOAK_S
+    while time.monotonic() < until:
         chosen = list(itertools.islice(models, _MODELS_A_SWEEP))
-        about = {"run": f"run-{number}", "fixed": {"connections": 5}}
+        about = {"run": f"run-{next(numbers)}", "fixed": {"connections": 5}}
         window = {"duration": 0.1, "warmup": 0.02}
         report = measure(root, factors={"model": chosen}, **about, **window)
-        shutil.rmtree(root / f"run-{number}")
-        return report.done
-
-    until = time.monotonic() + SOAK_S
-    in_time = itertools.takewhile(lambda _: time.monotonic() < until, itertools.count())
-    return watch(sweep, in_time)
+        shutil.rmtree(root / about["run"])
+        yield report.done
 
 
 @pytest.mark.serial
@@ -131,16 +123,13 @@ LEAKS = {
 }
 
 
-def leaking(name: str) -> list[Footprint]:
+def leaking(name: str) -> Iterator[int]:
     """Leak the same at each of eight steps; all of it ends with the process."""
     held = []
-
-    def step(number: int) -> int:
-        held.append(LEAKS[name]())
-        return 1
-
     try:
-        return watch(step, range(1, 9))
+        for _ in range(8):
+            held.append(LEAKS[name]())
+            yield 1
     finally:
         for child in psutil.Process().children():
             child.kill()
