@@ -275,9 +275,9 @@ def wait_for(condition: Callable[[], object], **patience: float) -> None:
     assert eventually(condition, **patience), f"not in time {patience or ''}"
 
 
-def refused(program: Path, *words: object, status: int = 2) -> str:
+def refused(program: Path, *words: object, status: int = 2, **options: Any) -> str:
     """Run a program with a mistake; return what it says about it."""
-    done = ran(program, *words, timeout=30)
+    done = ran(program, *words, **{"timeout": 30} | options)
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     return done.stderr
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from conftest import ROOT, make, ran, session_of_its_own
+from conftest import ROOT, make, ran, refused, session_of_its_own
 from drive_fakes import measure, rows
 
 from connlab import study
@@ -50,10 +50,6 @@ def environ() -> dict[str, str]:
     return kept | {"CONNLAB_SERVER": str(UNDER_WINE)}
 
 
-def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess:
-    return ran(UNDER_WINE, *words, env=environ, timeout=120)
-
-
 def start(environ: dict[str, str], *words: str) -> Server:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     pipes |= {"stdin": subprocess.DEVNULL}
@@ -81,7 +77,7 @@ def test_conformance(environ, suite, chosen):
 
 
 def test_the_list_has_the_six_models_in_the_words_of_the_other_server(environ):
-    listed = json.loads(run(environ, "--list").stdout)
+    listed = json.loads(ran(UNDER_WINE, "--list", env=environ, timeout=120).stdout)
     assert {model["name"] for model in listed["models"]} == MODELS
     assert all(model["available"] for model in listed["models"])
     assert [workload["name"] for workload in listed["workloads"]] == ["echo"]
@@ -110,25 +106,22 @@ def test_the_list_has_the_six_models_in_the_words_of_the_other_server(environ):
     ],
 )
 def test_bad_usage_names_flag_value_and_what_is_allowed(environ, words, expected):
-    done = run(environ, *words)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert [word for word in expected if word not in done.stderr] == []
+    said = refused(UNDER_WINE, *words, env=environ, timeout=120)
+    assert [word for word in expected if word not in said] == []
 
 
 def test_failed_set_up_names_the_call_and_exits_1(environ):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = run(environ, "iocp", "--listen", address)
-    assert done.returncode == 1
-    assert done.stderr.startswith("server: bind: ")
+        words = ("iocp", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        said = refused(UNDER_WINE, *words, status=1, env=environ, timeout=120)
+    assert said.startswith("server: bind: ")
 
 
 def test_a_socket_too_many_for_an_fd_set_is_refused_and_counted(environ):
     server = start(environ, "select", "--fd-setsize", "64")
     with clients_of(server, 63) as clients:
-        with server.connect() as refused:
-            assert refused.recv(1) == b""
+        with server.connect() as late:
+            assert late.recv(1) == b""
         assert echoes(clients[0])
     stats = server.stop()
     assert stats["accepted"] == stats["open_max"] == 63

@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import conftest
 import pytest
 from conftest import ROOT, make, ran
 
@@ -71,9 +72,8 @@ def test_the_list_says_what_is_missing_and_has_the_rest(way: Way) -> None:
 
 def test_a_model_that_needs_it_is_refused_with_the_reason(way: Way) -> None:
     for name in [model["name"] for model in missing(way)]:
-        done = way.run("server", name)
-        assert done.returncode == 2
-        assert re.search(rf"MODEL {name}: .*{way.server_says}", done.stderr)
+        said = conftest.refused(*way.command("server", name))
+        assert re.search(rf"MODEL {name}: .*{way.server_says}", said)
 
 
 def test_any_engine_is_epoll_then(way: Way) -> None:
@@ -88,8 +88,7 @@ def test_any_engine_is_epoll_then(way: Way) -> None:
 
 
 def test_the_engine_that_needs_it_says_what_is_missing(way: Way) -> None:
-    done = way.run("client", "127.0.0.1:9", "--engine", "uring")
-    assert done.returncode == way.client_status
-    assert done.stdout == ""
-    assert way.client_says in done.stderr
-    assert done.stderr.count("\n") == 1
+    words = way.command("client", "127.0.0.1:9", "--engine", "uring")
+    said = conftest.refused(*words, status=way.client_status)
+    assert way.client_says in said
+    assert said.count("\n") == 1
