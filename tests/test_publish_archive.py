@@ -385,14 +385,11 @@ def test_the_command_prints_where_the_file_is(tree, capsys):
 # ---- it stands on its own ----------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a deposit of the whole project with the made-up run as its reference."""
-    folder = tmp_path_factory.mktemp("whole")
-    tree = folder / "tree"
-    for name in archive.sources(ROOT, run="none"):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / name, tree / name)
+@pytest.mark.long
+def test_the_paper_can_be_set_from_the_deposit_and_changes_nothing_in_git(tmp_path):
+    """One of the whole project, which has the made-up run as its reference."""
+    tree, unpacked = tmp_path / "tree", tmp_path / "unpacked"
+    lay(tree, {n: (ROOT / n).read_bytes() for n in archive.sources(ROOT, run="none")})
     made.write_run(tree / "runs").rename(tree / "runs/reference")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONNLAB_HOME", str(tree))
@@ -400,21 +397,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
         publish.render("reference")
         deposit = archive.pack("reference")
     with zipfile.ZipFile(deposit.path) as crate:
-        crate.extractall(folder / "unpacked")
-    return folder / "unpacked"
-
-
-def render(tree: Path) -> None:
-    """Call ``make render`` in a tree, with this Python and no set-up of its own."""
-    python = f"PY={shlex.quote(sys.executable)}"
-    words = ["make", "-o", "setup", "render", "RUN=reference", python]
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
-    done = ran(*words, cwd=tree, env=env)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.long
-def test_the_paper_can_be_set_from_the_deposit_and_changes_nothing_in_git(unpacked):
+        crate.extractall(unpacked)
     output = unpacked / archive.PAPER
     before = (output / "index.html").read_bytes()
     git(unpacked, "init", "--quiet")
@@ -422,7 +405,11 @@ def test_the_paper_can_be_set_from_the_deposit_and_changes_nothing_in_git(unpack
     git(unpacked, "commit", "--quiet", "--message", "all")
     assert "runs/reference/claims/results.json" in git(unpacked, "ls-files")
     shutil.rmtree(output)
-    render(unpacked)
+    python = f"PY={shlex.quote(sys.executable)}"  # and no set-up of its own
+    words = ["make", "-o", "setup", "render", "RUN=reference", python]
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    done = ran(*words, cwd=unpacked, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert git(unpacked, "status", "--porcelain") == ""
     assert (output / "index.html").read_bytes() == before
     assert (output / "paper.pdf").read_bytes().startswith(b"%PDF-")

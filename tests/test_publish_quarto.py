@@ -146,9 +146,10 @@ def test_a_quarto_that_is_not_there_is_refused(monkeypatch):
         renderers.choose("quarto")
 
 
-@pytest.fixture
-def stood_in(tmp_path, monkeypatch):
-    """Let every rendering be one of the embedded renderer; return the reason."""
+def test_the_command_says_that_another_renderer_stepped_in(
+    fake, tmp_path, monkeypatch, capfd
+):
+    fake("well")
     done = rendering.Rendered(
         html=tmp_path / "index.html",
         pdf=tmp_path / "paper.pdf",
@@ -158,15 +159,10 @@ def stood_in(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(papers, "judge", lambda run: "none")
     monkeypatch.setattr(publish, "render", lambda run, renderer: done)
-    return done.instead
-
-
-def test_the_command_says_that_another_renderer_stepped_in(stood_in, fake, capfd):
-    fake("well")
     words = ["render", "--run", "reference", "--renderer", "quarto"]
     assert command_line.main(words) == command_line.NOT_AS_ASKED == 3
     printed = capfd.readouterr()
-    assert stood_in in printed.err
+    assert done.instead in printed.err
     assert printed.out.rstrip().endswith("paper.pdf")
 
 

@@ -1,7 +1,6 @@
 """Study 15: names, the published table, and servers that run at an address."""
 
 import socket
-from pathlib import Path
 
 import notebook_rules as rules
 import pandas as pd
@@ -90,26 +89,20 @@ at = "127.0.0.3:{port}"
 """
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
-    """Return the project's folder with a ``servers.toml`` of its own."""
-    made = tmp_path / "home"
-    made.mkdir()
-    for path in rules.ROOT.iterdir():
-        if path.name not in (servers.FILE, "runs"):
-            (made / path.name).symlink_to(path)
-    monkeypatch.setenv("CONNLAB_HOME", str(made))
-    return made
-
-
 @pytest.mark.long
 @pytest.mark.serial
 @pytest.mark.skipif(not rules.BUILT, reason="needs the programs in build")
-def test_the_notebook_takes_a_server_at_an_address(home, tmp_path):
+def test_the_notebook_takes_a_server_at_an_address(tmp_path, monkeypatch):
     """A server of ours stands in for the one on Windows."""
     with socket.create_server(("127.0.0.3", 0)) as free:
         port = free.getsockname()[1]
+    home = tmp_path / "home"  # the project with a servers.toml of its own
+    home.mkdir()
+    for path in rules.ROOT.iterdir():
+        if path.name not in (servers.FILE, "runs"):
+            (home / path.name).symlink_to(path)
     (home / servers.FILE).write_text(ENTRY.format(port=port))
+    monkeypatch.setenv("CONNLAB_HOME", str(home))
     program = rules.ROOT / "build/server"
     flags = ("epoll", "--listen", f"127.0.0.3:{port}")
     options = {"models": "[windows-iocp]", "connections": "[4]", "byte_rate": 0}
