@@ -41,11 +41,15 @@ def test_a_model_that_blocks_takes_no_busy_wait(model):
     assert f"--busy-wait: model {model} " in refused(model, "--busy-wait")
 
 
-def shares(model: str, *flags: object) -> tuple[int, list[int]]:
-    """The CPU that the clients ran on, and how many of 12 each worker served."""
-    with serving(model, *flags, "--steer", "cpu") as server:
-        allowed = os.sched_getaffinity(0)
-        cpu = max(allowed)
+@pytest.mark.parametrize(
+    ("model", "what", "count"),
+    [(model, "--workers", 3) for model in STEERED]
+    + [(model, "--processes", 2) for model in ("epoll", "thread")],
+)
+def test_steered_connections_go_to_the_worker_of_their_cpu(model, what, count):
+    allowed = os.sched_getaffinity(0)
+    cpu = max(allowed)
+    with serving(model, what, count, "--steer", "cpu") as server:
         try:
             os.sched_setaffinity(0, {cpu})
             for _ in range(12):
@@ -53,16 +57,7 @@ def shares(model: str, *flags: object) -> tuple[int, list[int]]:
                     assert echoes(sock)
         finally:
             os.sched_setaffinity(0, allowed)
-        return cpu, server.stop()["requests_per_worker"]
-
-
-@pytest.mark.parametrize(
-    ("model", "what", "count"),
-    [(model, "--workers", 3) for model in STEERED]
-    + [(model, "--processes", 2) for model in ("epoll", "thread")],
-)
-def test_steered_connections_go_to_the_worker_of_their_cpu(model, what, count):
-    cpu, served = shares(model, what, count)
+        served = server.stop()["requests_per_worker"]
     assert served[cpu % count] == sum(served) == 12
 
 
