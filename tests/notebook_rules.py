@@ -5,13 +5,11 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from conftest import ROOT, ran
 
 from connlab import parameters
-from connlab.report import Report
 
 BUILT = all((ROOT / "build" / name).exists() for name in ("server", "client", "floor"))
 SPENT = "server_cpu_per_request_s"
@@ -108,18 +106,6 @@ def execute(name: str, *ids: str, **names) -> dict:
     for id_ in ids:
         exec(compile(sources[id_], f"{name}:{id_}", "exec"), names)
     return names
-
-
-def reporting(root: Path) -> Callable[..., tuple[dict, dict]]:
-    """Return what runs cells of a notebook, for their names and what they reported."""
-    report = Report.without_trials("made", run="r", number=1, question="?", root=root)
-    report.answer("no answer of these cells")
-
-    def cells(name: str, *ids: str, **names) -> tuple[dict, dict]:
-        made = execute(name, *ids, **{"report": report, "spent": SPENT} | names)
-        return made, json.loads(report.write().read_text())
-
-    return cells
 
 
 def run(name: str, tmp_path: Path, **given) -> dict:
