@@ -207,13 +207,6 @@ def test_a_link_names_its_quantity_and_may_replace_another(browser, page):
     assert said != before
 
 
-def test_a_study_that_no_run_has_leads_to_the_first_sight(browser, measured):
-    opened(browser, measured)
-    first = value(browser, "study")
-    opened(browser, measured, study="of another run")
-    assert value(browser, "study") == first
-
-
 def test_bars_are_spoken_of_where_there_are_some(browser, tmp_path):
     none = {"lo": None, "hi": None}
     opened(browser, of_cells(tmp_path, [RATES[0] | none | {"n": 1}, RATES[1]]))
@@ -437,8 +430,12 @@ def test_every_quantity_shows_numbers_at_first_sight(browser, measured, referenc
     assert [one for one in found if one[-1] == 0] == []
 
 
-def test_the_page_opens_on_the_study_that_compares_most_models(browser, measured):
-    opened(browser, measured)
+@pytest.mark.parametrize("asked", [{}, {"study": "of another run"}])
+def test_the_page_opens_on_the_study_that_compares_most_models(
+    browser, measured, asked
+):
+    """Also for a link to a study that no run has."""
+    opened(browser, measured, **asked)
     assert value(browser, "study") == "response-time"
 
 
