@@ -46,11 +46,8 @@ def milliseconds(model: str, clients: int) -> float:
 def figure(name: str) -> dict:
     """Return the entry of a figure, whose caption a section has."""
     stem = f"figures/{name}"
-    return {
-        "id": f"fig-{name}",
-        "files": {"svg": f"{stem}.svg", "pdf": f"{stem}.pdf"},
-        "data": f"{stem}.csv",
-    }
+    files = {"svg": f"{stem}.svg", "pdf": f"{stem}.pdf"}
+    return {"id": f"fig-{name}", "files": files, "data": f"{stem}.csv"}
 
 
 def results() -> dict:

@@ -121,11 +121,9 @@ def test_counts_and_profiles_are_of_the_messages_asked_for(tmp_path):
         rows = [cell | own | first, cell | others | later]
         lines = [row | {"repeat": 0} for row in rows]
         made.write(tmp_path, lines, study="why", file=file)
-    found = rules.execute(
-        *("12-why", "cell-14", "9458abca"),
-        **{"run": "made", "root": tmp_path, "size": 64, "measured": None},
-        **{"report": Mock(), "refused": None, "blind": None},
-        figures=Mock(labels=lambda _: {}),
-    )
+    names = {"run": "made", "root": tmp_path, "size": 64, "measured": None}
+    names |= {"report": Mock(), "refused": None, "blind": None}
+    names["figures"] = Mock(labels=lambda _: {})
+    found = rules.execute("12-why", "cell-14", "9458abca", **names)
     assert found["counts"]["read"].tolist() == [1.0]
     assert [row["tree"] for row in found["taken"]] == trees[:1]

@@ -39,13 +39,8 @@ def test_poll_is_asked_about_the_whole_crowd_of_a_thousand():
     every["against"] = "epoll"
     report = Mock(spec=Report)
     report.ratios.side_effect = lambda frame: frame
-    rules.execute(
-        *("06-idle", "cell-63", "cell-64"),
-        report=report,
-        every=every,
-        shares=every[share],
-        share=share,
-    )
+    names = {"every": every, "shares": every[share], "share": share}
+    rules.execute("06-idle", "cell-63", "cell-64", report=report, **names)
     few, whole = (call.args[1] for call in report.claim.mock_calls)
     assert few["active"].tolist() == [1]
     assert whole["active"].tolist() == [1000]
@@ -84,13 +79,9 @@ def test_costs_of_bulk_are_compared_round_by_round():
     report.ratios.side_effect = lambda frame: frame
     pairs = pd.DataFrame({"model": ["thread"], "metric": SPENT, "value": 2.0})
     compare = Mock(return_value=pairs)
-    names = rules.execute(
-        *("05-bulk", "cell-19"),
-        report=report,
-        ratios=compare,
-        figures=Mock(),
-        **{"unlimited": None, "spent": SPENT, "forest": {}},
-    )
+    given = {"report": report, "ratios": compare, "figures": Mock()}
+    given |= {"unlimited": None, "spent": SPENT, "forest": {}}
+    names = rules.execute("05-bulk", "cell-19", **given)
     assert compare.call_args.args[1] == SPENT
     assert names["costs"]["metric"].tolist() == ["cpu_per_mib_s"]
 

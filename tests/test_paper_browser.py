@@ -86,12 +86,9 @@ def browser():
 
 def show(browser, page, width, scheme="light"):
     """Open a page as a device of this width does, narrower ones as phones."""
-    size = {
-        "width": width,
-        "height": 844 if width < 600 else 900,
-        "deviceScaleFactor": 1,
-        "mobile": width < 600,
-    }
+    phone = width < 600
+    size = {"width": width, "height": 844 if phone else 900}
+    size |= {"deviceScaleFactor": 1, "mobile": phone}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
@@ -288,9 +285,7 @@ def test_a_keyboard_reaches_a_figure_where_it_scrolls(open_at):
     pane = browser.find_element(By.CSS_SELECTOR, PANE)
     assert re.fullmatch(r"Figure\s\d+", pane.accessible_name)
     pane.send_keys(Keys.ARROW_RIGHT)
-    script = "return arguments[0].scrollLeft"
-    moved = WebDriverWait(browser, 5)
-    moved.until(lambda _: browser.execute_script(script, pane) > 0)
+    WebDriverWait(browser, 5).until(lambda _: pane.get_property("scrollLeft") > 0)
 
 
 @WIDTHS

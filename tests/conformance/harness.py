@@ -188,13 +188,9 @@ def serving(
 ) -> Iterator[Server]:
     """A server for the duration of a block; its exit is checked."""
     program = [BUILD / model] if model.startswith(LESSON) else [SERVER, model]
-    process = subprocess.Popen(
-        [*program, *map(str, flags), *few_rings(model, flags)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=preexec,
-    )
+    command = [*program, *map(str, flags), *few_rings(model, flags)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, preexec_fn=preexec, **pipes)
     try:
         line = process.stdout.readline()
         assert line, process.stderr.read()
