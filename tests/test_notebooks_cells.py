@@ -21,10 +21,9 @@ def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:
 
 
 def test_a_pair_of_both_grids_of_study_6_has_one_interval(cells):
-    every = trials(
-        [{"connections": n, "active": 100} for n in (100, 1000, 5100)]
-        + [{"connections": 1000, "active": n} for n in (1, 10, 1000)]
-    )
+    idling = [{"connections": n, "active": 100} for n in (100, 1000, 5100)]
+    talking = [{"connections": 1000, "active": n} for n in (1, 10, 1000)]
+    every = trials([*idling, *talking])
     every["idle"] = every["connections"] - every["active"]
     crowd = every[(every["connections"] == 1000) & (every["model"] != "thread")]
     names = {"measured": every[every["active"] == 100], "shares": crowd}

@@ -94,11 +94,9 @@ def spoil_results(run):
         ["1000", "7.31 ms (one trial, no interval)"],
         ["2000", "7.32 ms (no interval)"],
     ]
-    cells = [(m, c) for m in ("poll", "epoll") for c in (1, 10, 100)]
-    content["failures"] = [
-        {"factors": {"model": m, "connections": c}, "n": 3, "reason": "busy"}
-        for m, c in cells
-    ]
+    busy, levels = {"n": 3, "reason": "busy"}, (1, 10, 100)
+    cells = [{"model": m, "connections": c} for m in ("poll", "epoll") for c in levels]
+    content["failures"] = [{"factors": cell} | busy for cell in cells]
     columns = [{"name": f"m{i}", "label": f"model_{i} (1/s)"} for i in range(9)]
     rows = [["108.2 thousand requests/s [107.9, 108.5]"] * 9] * 4
     content["tables"].append({"id": "tbl-wide", "columns": columns, "rows": rows})

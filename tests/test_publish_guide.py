@@ -149,10 +149,8 @@ def test_a_situation_that_was_not_measured_is_in_the_table():
 
 def test_what_a_run_does_not_tell_is_told_by_the_first_reference_that_does(tmp_path):
     unsure = ratio("thread", 2, "undetermined") | {"lo": float("nan")}
-    folders = {
-        name: written(tmp_path / name, row)
-        for name, row in (("A", unsure), ("B", ratio("thread", 3, "higher")))
-    }
+    rows = {"A": unsure, "B": ratio("thread", 3, "higher")}
+    folders = {name: written(tmp_path / name, row) for name, row in rows.items()}
     runs = {name: guide.report.numbers(folder) for name, folder in folders.items()}
     entry, designs = guide.with_ratios(ENTRY, runs["A"], runs)
     assert designs["thread"]["value"] == 3
@@ -174,10 +172,8 @@ def test_rates_are_drawn_as_costs():
 
 @pytest.mark.parametrize("bounds", [{}, {"lo": None, "hi": None}])
 def test_a_dot_without_interval_is_told_of(tmp_path, bounds):
-    designs = {
-        "thread": ratio("thread", 3, "higher"),
-        "poll": ratio("poll", 2, "higher") | bounds,
-    }
+    poll = ratio("poll", 2, "higher") | bounds
+    designs = {"thread": ratio("thread", 3, "higher"), "poll": poll}
     registry = [{"name": n, "family": "READINESS"} for n in ("thread", "poll")]
     source = guide.draw([(ENTRY, designs)], registry, tmp_path)
     assert ("hollow" in source) is bool(bounds)

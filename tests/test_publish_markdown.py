@@ -75,10 +75,8 @@ def test_titles_of_numbers_make_no_table_wide():
     number = md.escape("9.2 ± 0.3 [1]")
     titled = md.span("9.2 ± 0.3 [1]", title)
     heads = ["first", "second"]
-    bare, marked = (
-        md.table(["m", *heads], [["a", cell, cell]] * 2, caption="C")
-        for cell in (number, titled)
-    )
+    rows = ([["a", cell, cell]] * 2 for cell in (number, titled))
+    bare, marked = (md.table(["m", *heads], cells, caption="C") for cells in rows)
     assert bare.splitlines()[1] == marked.splitlines()[2]  # the same widths
     assert marked.startswith("::: {.narrow}\n")
     assert marked.endswith(":::\n")

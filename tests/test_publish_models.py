@@ -105,10 +105,8 @@ def test_a_loop_is_run_in():
 
 
 def test_print_has_a_cell_for_each_model(tmp_path):
-    rows = [
-        {"name": name, "family": family, "label": name}
-        for name, family in (("a", "threads"), ("b", "threads"), ("c", "readiness"))
-    ]
+    families = {"a": "threads", "b": "threads", "c": "readiness"}.items()
+    rows = [{"name": name, "family": kind, "label": name} for name, kind in families]
     print_ = models.write(rows, tmp_path / "paper", {}).read_text().split("#models(")[1]
     code = [line for line in print_.splitlines() if line in ("[", "],", ")")]
     assert code == ["[", "],"] * 3 + [")"]

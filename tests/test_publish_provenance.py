@@ -29,9 +29,8 @@ def test_studies_stand_in_the_order_of_their_sections(tmp_path):
     (tmp_path / "index.qmd").write_text(
         "".join(f"{{{{< include sections/_{n}.qmd >}}}}\n\n" for n in ("why", "cores"))
     )
-    studies = {
-        n: SimpleNamespace(name=n, results=None) for n in ("cores", "b", "why", "a")
-    }
+    names = ("cores", "b", "why", "a")
+    studies = {name: SimpleNamespace(name=name, results=None) for name in names}
     run = SimpleNamespace(studies=studies)
     names = [study.name for study in provenance._in_order(run, tmp_path)]
     assert names == ["why", "cores", "a", "b"]

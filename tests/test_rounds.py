@@ -104,10 +104,8 @@ def test_a_mean_response_is_of_the_requests_that_fell_due_after_the_lead_in():
         side["client"]["response"]["n"] = share * sum(side["turns"]["requests"])
     metrics = ["response_mean_s", "throughput_rps"]
     logs = rounds.to_baseline(arm, [base], metrics)
-    a, b = (
-        np.divide(side["turns"]["response_ns"], side["turns"]["requests"])
-        for side in (arm, base)
-    )
+    both = (arm["turns"], base["turns"])
+    a, b = (np.divide(kept["response_ns"], kept["requests"]) for kept in both)
     median = np.median(np.log(a / b))
     assert logs["response_mean_s"] == pytest.approx(median - math.log(0.8))
     arm["turns"]["pause_ms"] = 10.0  # over hosts the count is of other rounds, too
