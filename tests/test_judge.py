@@ -461,6 +461,10 @@ def test_a_page_says_once_what_went_wrong():
     assert "\n- it died of a word: exit 1\n" in text
 
 
+OPEN = "9 bytes came back, then the server did not close for 5 s"
+RESET, SILENT = "9 came back, then a reset", "9 came back, then nothing for 5 s"
+
+
 @pytest.mark.parametrize(
     ("wrong", "failures", "advice"),
     [
@@ -472,25 +476,15 @@ def test_a_page_says_once_what_went_wrong():
         ),
         ([], {"lengths": "sent 9 bytes, 0 came back"}, ["It listens and answers nobo"]),
         ([], {"lengths": "sent 9 bytes, 8 came back"}, [MEANS["lengths"]]),
-        (
-            [],
-            dict.fromkeys(
-                ["a mebibyte", "half-closed"],
-                "9 bytes came back, then the server did not close for 5 s",
-            ),
-            [MEANS["silent end"]],
-        ),
+        ([], {"a mebibyte": OPEN, "half-closed": OPEN}, [MEANS["silent end"]]),
         (  # edge-triggered, and reads once: it closes where it is not behind
             [],
-            {
-                "lengths": "4096 came back, then nothing for 5 s",
-                "byte by byte": "9 bytes came back, then the server did not close",
-            },
+            {"lengths": SILENT, "byte by byte": OPEN},
             [MEANS["lengths"], MEANS["byte by byte"]],
         ),
         (  # a socket that does not block: what send() does not take is to be kept
             [f"it died of {name}: BlockingIOError: x" for name in ("reads late", "x")],
-            {"reads late": "42 came back, then a reset", "x": "no", "a": None},
+            {"reads late": RESET, "x": "no", "a": None},
             ["It ends when it should not: it died of reads", MEANS["reads late"]],
         ),
         (
@@ -498,8 +492,7 @@ def test_a_page_says_once_what_went_wrong():
                 f"it died of {name}: send: EAGAIN"
                 for name in ("a mebibyte", "reads late")
             ],
-            dict.fromkeys(["a mebibyte", "reads late"], "42 came back, then a reset")
-            | {"a": None},
+            {"a mebibyte": RESET, "reads late": RESET, "a": None},
             ["It ends when it should not: it died of a me", MEANS["a mebibyte"]],
         ),
         (  # an array that is full: they also vanish in vain
@@ -507,26 +500,18 @@ def test_a_page_says_once_what_went_wrong():
             {"in a row": "0 came back", "resets": "refused", "a": None},
             ["It ends when it should not: it died of in a row"],
         ),
+        ([], {"lengths": RESET, "one connection": RESET}, [MEANS["one connection"]]),
         (
             [],
-            dict.fromkeys(["lengths", "one connection"], "9 came back, then a reset"),
-            [MEANS["one connection"]],
-        ),
-        (
-            [],
-            {"lengths": "9 came back, then nothing for 5 s", "every byte": "no"},
+            {"lengths": SILENT, "every byte": "no"},
             [MEANS["every byte"], MEANS["lengths"]],
         ),
-        (  # what send() does not take is lost
-            [],
-            dict.fromkeys(["reads late", "own answers"], "42 came back, then nothing"),
-            [MEANS["reads late"]],
-        ),
+        # what send() does not take is lost
+        ([], {"reads late": SILENT, "own answers": SILENT}, [MEANS["reads late"]]),
         (  # waits for a full buffer
             [],
             dict.fromkeys(
-                ["lengths", "every byte", "one connection", "pipelined"],
-                "64 came back, then nothing for 5 s",
+                ["lengths", "every byte", "one connection", "pipelined"], SILENT
             ),
             [MEANS[name] for name in ("every byte", "lengths", "pipelined")],
         ),

@@ -14,9 +14,8 @@ from connlab.studies import coverage
 
 def test_taking_turns_takes_the_weather_out():
     rng = np.random.default_rng(1)
-    turns, sweeps = (
-        coverage.log_ratios(rng, 200, 8, together=t).std() for t in (True, False)
-    )
+    both = [coverage.log_ratios(rng, 200, 8, together=t) for t in (True, False)]
+    turns, sweeps = (logs.std() for logs in both)
     assert turns < 0.3 * sweeps
 
 
