@@ -88,8 +88,12 @@ def palette(trials: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     """Return a colour for each model: its family's hue, darker or lighter.
 
     Models come in the order of the registry, so the mapping also orders a legend.
-    `trials` are as from `connlab.study.load`; or any frame with the column model, and
-    family where there is more than one.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`; or any frame with the column model, and family
+        where there is more than one.
     """
     models, colors = styles(trials), {}
     for base, relatives in models.groupby("color"):
@@ -203,11 +207,15 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
 def line_ends(grid: sns.FacetGrid) -> None:
     """Write the name of each line at its right end, and take the legend away.
 
-    The grid is from ``sns.relplot(kind="line")`` with ``hue`` and ``legend="full"``.
     Names that would overlap are moved apart as little as possible. They stand at the
     heights of the axes as they are: whatever else sets those is called before. Lines of
     one family, whose colours are close, get a dash and a marker each; the name of one
     that ends early stands beside its last point.
+
+    Parameters
+    ----------
+    grid : FacetGrid
+        From ``sns.relplot(kind="line")`` with ``hue`` and ``legend="full"``.
     """
     levels = {}
     if legend := grid.legend:
@@ -299,10 +307,15 @@ def floors(
 ) -> None:
     """Draw what study 00 measured as lines, each with its name.
 
-    A limit is dashed, and its name says so; what is for orientation is dotted. `lines`
-    are as `connlab.study.calibration.lines` gives them for a metric, in its base unit,
-    and None or empty where the run has no study 00; `factor` leads from that unit to
-    the one of the axis.
+    A limit is dashed, and its name says so; what is for orientation is dotted.
+
+    Parameters
+    ----------
+    lines : mapping of str to Interval or float
+        As `connlab.study.calibration.lines` gives them for a metric, in its base unit;
+        None or empty where the run has no study 00.
+    factor : float
+        From the base unit to that of the axis.
     """
     lines = lines or {}
     heights = {n: factor * getattr(line, "value", line) for n, line in lines.items()}
@@ -332,7 +345,12 @@ def floors(
 def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:
     """Whiten the points of cells in which the client was the bottleneck.
 
-    `cells` are as from `connlab.intervals.intervals`, in the unit of the axis.
+    Parameters
+    ----------
+    cells : DataFrame
+        As from `connlab.intervals.intervals`, in the unit of the axis.
+    x : str
+        The column on the x axis.
     """
     bound = _with_facets(cells[cells["bound"]], grid)
     for ax, facet in _facets(grid):
@@ -397,12 +415,25 @@ def forest(
 
     The grey band is where two servers count as alike. An open marker has no interval.
 
-    `ratios` are as from `connlab.intervals.ratios`. The columns `row` name a row, with
-    a comma between them, and `names` are written in place of levels of the first.
-    Levels of the column `hue` stand side by side within a row, each with a colour and
-    a marker. `colors` are by level of `hue`, or of the first column of `row`. `xlabel`
-    tells what was divided by what. If `ranked`, rows are sorted by their largest ratio,
-    else they come as they are. `width` is in inches.
+    Parameters
+    ----------
+    ratios : DataFrame
+        As from `connlab.intervals.ratios`.
+    row : str or sequence of str
+        The columns that name a row; several are joined by a comma.
+    hue : str, optional
+        Column whose levels stand side by side within a row, each with a colour and
+        a marker.
+    names : mapping of str to str, optional
+        What is written in place of a level of the first column.
+    xlabel : str
+        What was divided by what.
+    colors : mapping, optional
+        By level of `hue`, or of the first column of `row`.
+    ranked : bool
+        Whether rows are sorted by their largest ratio; else they come as they are.
+    width : float
+        Inches.
     """
     columns = [row] if isinstance(row, str) else list(row)
     table = ratios.reset_index(drop=True)
@@ -510,9 +541,18 @@ def flames(
 ) -> Figure:
     """Draw flame graphs, a panel each: callers below, what they called above them.
 
-    `frames` has the columns function, depth, left and width (% of samples), part, and
-    `panel`, whose levels have a panel each; `names` are written in their place.
-    `colors` are by part. The name of a function is written where it has room.
+    A name is written where it has room.
+
+    Parameters
+    ----------
+    frames : DataFrame
+        Columns function, depth, left and width (% of samples), part, and `panel`.
+    panel : str
+        Column whose levels have a panel each.
+    colors : mapping
+        By part, of which each function has one.
+    names : mapping of str to str, optional
+        What is written in place of a level of `panel`.
     """
     levels = list(dict.fromkeys(frames[panel]))
     rows = [int(frames.loc[frames[panel] == v, "depth"].max()) + 1 for v in levels]

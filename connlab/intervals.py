@@ -46,13 +46,18 @@ NUMBERS = ("value", "lo", "hi", "n", "level", "method")
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of trials, a finite number each, with its bounds.
+    """Return the mean of trials with its bounds.
 
     1. All values positive, and not all alike: the geometric mean, by Student's t on
        logarithms.
     2. Else: the arithmetic mean, by Student's t; without a negative value among the
        trials, the lower bound is not negative either.
     3. Fewer than `TRIALS_MIN` values: the mean alone; ``note`` says why.
+
+    Parameters
+    ----------
+    values : sequence of float, shape (n,)
+        One number per trial, finite.
 
     Examples
     --------
@@ -126,9 +131,16 @@ def intervals(
 def as_cells(
     values: Mapping[str, Interval | float], *, unit: str = "1", n: int = 0
 ) -> pd.DataFrame:
-    """Return quantities of a whole study, all of one `unit`, as rows of cells.
+    """Return quantities of a whole study as rows of cells.
 
-    By metric: an estimate, or what is exact, as it was counted (over `n`) or set.
+    Parameters
+    ----------
+    values : mapping of str to Interval or float
+        By metric: an estimate, or what is exact, as it was counted or set.
+    unit : str
+        Of all of them.
+    n : int
+        What an exact one was counted over.
     """
     rows = []
     for name, value in values.items():
@@ -272,10 +284,18 @@ def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
 
 
 def hold_together(logs: np.ndarray, truths: Sequence[float]) -> np.ndarray:
-    """Return of each simulated family whether all intervals hold the truths at once.
+    """Return of simulated families whether all intervals hold the truths at once.
 
-    `logs` are log ratios, of shape (comparisons, families, trials); each comparison
-    scatters around one of the `truths`.
+    Parameters
+    ----------
+    logs : ndarray, shape (comparisons, families, trials)
+        Log ratios.
+    truths : sequence of float, shape (comparisons,)
+        What each of them scatters around.
+
+    Returns
+    -------
+    ndarray of bool, shape (families,)
     """
     single = 1 - (1 - LEVEL) / len(logs)  # Bonferroni
     held = []

@@ -90,9 +90,13 @@ def plan(profile: profiles.Profile) -> dict[str, float]:
 def left_s(cost: Mapping[str, float], taken: Mapping[str, float]) -> float:
     """Return the seconds that are left of a paper, at the pace of what is done.
 
-    Of each notebook `cost` has the expected seconds, and `taken`, if it ended, those
-    that it took. A slow machine is believed, a fast one is not: notebooks whose trials
-    are there already take no time.
+    A slow machine is believed, a fast one is not: notebooks whose trials are there
+    already take no time.
+
+    Parameters
+    ----------
+    cost, taken : mapping of str to float
+        Expected seconds of each notebook, and those that it took, of those that ended.
     """
     done = sum(cost[stem] for stem in cost if stem in taken)
     took = sum(taken[stem] for stem in cost if stem in taken)

@@ -341,10 +341,20 @@ def text_table(
 ) -> pd.DataFrame:
     """Return numbers with their intervals as a table of text.
 
-    Of `cells`, as from `connlab.intervals.intervals` or `ratios`, the columns `rows`
-    name a row; then comes a column of text for each level of `columns`, empty where a
-    cell has no number. Each number is in the unit that reads best, and a bound says
-    that it is one.
+    Parameters
+    ----------
+    cells : DataFrame
+        As from `connlab.intervals.intervals` or `ratios`.
+    rows : str or sequence of str
+        Columns that name a row.
+    columns : str
+        Column whose levels stand side by side.
+
+    Returns
+    -------
+    DataFrame
+        The columns `rows`, then a column of text per level; empty where a cell has no
+        number. Each is in the unit that reads best, and a bound says that it is one.
     """
     rows = [rows] if isinstance(rows, str) else list(rows)
     texts = cells.assign(text=_bounded(cells))

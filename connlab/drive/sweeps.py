@@ -72,9 +72,8 @@ def sweep(
 ) -> SweepReport:
     """Measure every cell of a grid, in shuffled blocks, and keep each trial.
 
-    A trial that is on disk already, made by the same programs in the same class of
-    environment, is not repeated, so the same call goes on where an earlier one was
-    interrupted.
+    A trial that is on disk already is not repeated, so the same call goes on where an
+    earlier one was interrupted.
 
     Parameters
     ----------
@@ -141,6 +140,10 @@ def sweep(
     measure : bool
         False: nothing is measured, as the run is evaluated again; the report is of
         what is on disk.
+
+    Returns
+    -------
+    SweepReport
 
     Raises
     ------

@@ -12,7 +12,10 @@ import pandas as pd
 def more(row: pd.DataFrame, other: pd.DataFrame | float) -> bool | None:
     """Whether an interval lies above another, or above a number; None: unknown.
 
-    Both are a row each of `connlab.intervals.intervals`, or none.
+    Parameters
+    ----------
+    row, other : DataFrame
+        A row each of `connlab.intervals.intervals`, or none; `other` may be a number.
     """
     low, high = _bounds(row)
     lo, hi = _bounds(other) if isinstance(other, pd.DataFrame) else (other, other)
@@ -24,10 +27,15 @@ def _bounds(row: pd.DataFrame) -> tuple[float, float]:
 
 
 def within(rows: pd.DataFrame, least: float, most: float) -> bool | None:
-    """Whether all intervals, rows with lo and hi, lie between two numbers.
+    """Whether all intervals lie between two numbers; None: unknown.
 
-    False where one of them lies outside altogether; None where it is unknown, as where
-    a row has no bounds, and without any row.
+    False where one of them lies outside altogether; unknown as well where a row has no
+    bounds, and without any row.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        With lo and hi.
     """
     if ((rows["lo"] > most) | (rows["hi"] < least)).any():
         return False
@@ -36,11 +44,15 @@ def within(rows: pd.DataFrame, least: float, most: float) -> bool | None:
 
 
 def complete(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return cells (`connlab.intervals.intervals`) with numbers where each trial has.
+    """Return cells with their numbers where each trial has one, else without.
 
-    For places such as a knee, of trials that are all usable: one that has none says
-    that it lies beyond what was measured, and the mean of the others would lie too
-    near.
+    For places such as a knee: a trial that has none says that it lies beyond what was
+    measured, and the mean of the others would lie too near.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        As from `connlab.intervals.intervals`, of trials that are all usable.
     """
     numbers = cells[["value", "lo", "hi"]]
     return cells.assign(**numbers.where(cells["n"] == cells["trials"]))

@@ -22,7 +22,12 @@ WORKERS = 8
 def comparable(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
     """Mark the trials that compare with others at the same levels of `within`.
 
-    Trials have the ``attrs`` of `connlab.study.load`.
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, with its ``attrs``.
+    within : sequence of str
+        Columns that both sides of a comparison share.
     """
     return serves_all(trials) & ~measured_alone(trials, within)
 

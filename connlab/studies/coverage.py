@@ -13,12 +13,21 @@ ROUNDS = 20
 def log_ratios(
     rng: np.random.Generator, sweeps: int, trials: int, *, together: bool
 ) -> np.ndarray:
-    """Return the log ratio of two equal servers in each trial, (sweeps, trials).
+    """Return the log ratio of two equal servers in each trial.
 
-    It is the median over rounds. Shared noise is a drift (a random walk of 10 % over a
-    trial) and bursts of other work (30 % in one round of twenty); each server adds 5 %
-    of its own to each round. Where both took turns `together`, a round has one noise
-    for both; else each had trials of its own.
+    Shared noise is a drift (a random walk of 10 % over a trial) and bursts of other
+    work (30 % in one round of twenty); each server adds 5 % of its own to each round.
+
+    Parameters
+    ----------
+    together : bool
+        Whether both took turns in the same trial, so that a round has one noise for
+        both, or each had trials of its own.
+
+    Returns
+    -------
+    ndarray, shape (sweeps, trials)
+        The median over rounds of the log ratio.
     """
     size = (sweeps, trials, ROUNDS)
     shared = _shared_noise(rng, size)
@@ -33,10 +42,20 @@ def _shared_noise(rng: np.random.Generator, size: tuple[int, int, int]) -> np.nd
 
 
 def holds_when_stopped(x: np.ndarray, first: int, target: float) -> np.ndarray:
-    """Return for each sweep whether its interval holds 0 where it stops.
+    """Return whether the interval holds 0 where a sweep stops because it is narrow.
 
-    It stops at a half-width of `target`, looked at from the trial `first` on, and with
-    its last trial at the latest. `x`, of shape (sweeps, trials), has a true mean of 0.
+    Parameters
+    ----------
+    x : ndarray, shape (sweeps, trials)
+        Trials whose true mean is 0; the sweep ends with the last at the latest.
+    first : int
+        Trials before the first look.
+    target : float
+        Half-width to stop at.
+
+    Returns
+    -------
+    ndarray of bool, shape (sweeps,)
     """
     n = np.arange(1, x.shape[1] + 1)
     mean = x.cumsum(axis=1) / n
@@ -51,8 +70,16 @@ def holds_when_stopped(x: np.ndarray, first: int, target: float) -> np.ndarray:
 def verdicts(logs: np.ndarray) -> np.ndarray:
     """Return the verdict that each sweep prints, by the rule of printed intervals.
 
-    `logs` are log ratios of two servers, of shape (sweeps, trials); ``alike`` takes an
-    interval that holds 1 and lies within the margin.
+    Parameters
+    ----------
+    logs : ndarray, shape (sweeps, trials)
+        Log ratios of two servers.
+
+    Returns
+    -------
+    ndarray of str, shape (sweeps,)
+        ``higher``, ``lower``, ``alike`` or ``undetermined``: alike takes an interval
+        that holds 1 and lies within the margin.
     """
     words = [verdict(interval(x)) for x in np.exp(logs)]
     return np.array([word.split(", ")[0] for word in words])

@@ -104,13 +104,21 @@ def examine(
 ) -> pd.DataFrame:
     """Compute printed ratios between models again from changed trials.
 
-    Each of the `ways` takes trials and returns those of another analysis. Ratios whose
-    metric or cell a notebook derived in a way that trials do not tell are left out: the
-    unchanged trials have to give each of them as it is printed.
+    Those whose metric or cell a notebook derived in a way that trials do not tell are
+    left out: the unchanged trials have to give each of them as it is printed.
 
-    One row per ratio and way: study, metric, model, against, where, printed (the
-    verdict in the paper), way, then (the verdict that way; undetermined where no trial
-    is left), kind.
+    Parameters
+    ----------
+    studies : list of Study
+    ways : mapping of str to callable
+        By name: takes trials, returns those of another analysis.
+
+    Returns
+    -------
+    DataFrame
+        One row per ratio and way: study, metric, model, against, where, printed (the
+        verdict in the paper), way, then (the verdict that way; undetermined where no
+        trial is left), kind.
     """
     rows = []
     for study in studies:
@@ -239,8 +247,12 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     """Return how far usable trials lie from the medians of their cells, over time.
 
     Servers that took turns share their client and their time: a set is one point.
-    Columns block, off (log of throughput over the median of all trials with the same
-    factors; the mean of a set), order (0 …, as they ran).
+
+    Returns
+    -------
+    DataFrame
+        Columns block, off (log of throughput over the median of all trials with the
+        same factors; the mean of a set), order (0 …, as they ran).
     """
     good = trials[trials["ok"] & (trials["throughput_rps"] > 0)]
     factors = [c.name for c in schema.FACTORS if c.name in good]
@@ -260,8 +272,11 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
 def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
     """Return models by verdict, a row per family of ratios and end of its levels.
 
-    Columns where, what, then a list of models per verdict against the baseline, as the
-    studies print them.
+    Returns
+    -------
+    DataFrame
+        Columns where, what, then a list of models per verdict against the baseline, as
+        the studies print them.
     """
     rows = []
     for study in studies:

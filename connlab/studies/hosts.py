@@ -29,8 +29,11 @@ def none_turns(words: pd.DataFrame) -> bool | None:
     """Whether no model is dearer in one place and cheaper in another; None: unknown.
 
     It is unknown where a verdict is undetermined, there is one place, or no model.
-    `words` are verdicts of `connlab.intervals.ratios`: a row per model, a column per
-    place.
+
+    Parameters
+    ----------
+    words : DataFrame
+        Verdicts of `connlab.intervals.ratios`: a row per model, a column per place.
     """
     if (words.eq("higher").any(axis=1) & words.eq("lower").any(axis=1)).any():
         return False

@@ -19,14 +19,26 @@ def crossings(
 ) -> pd.DataFrame:
     """Return for each block where one model's metric passes the other's.
 
-    Between two levels of the factor `along`, which are positive as the metric is, the
-    logarithm of the ratio is taken to be straight in the logarithm of the level. Trials
-    that are `counted` matter.
+    Between two levels the logarithm of the ratio is taken to be straight in the
+    logarithm of the level.
 
-    One row per block and repeat that has both `sides` at the lowest and the highest
-    level: block, repeat, the two as `sides`, crossing (level of `along`; NaN where the
-    sides do not change places, or do so more than once); ok, label and reason as of
-    trials.
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, of which those that are `counted` matter.
+    metric : str
+        A column that is positive.
+    sides : two models
+    along : str
+        A factor with positive levels.
+
+    Returns
+    -------
+    DataFrame
+        One row per block and repeat that has both sides at the lowest and the highest
+        level: block, repeat, the two as `sides`, crossing (level of `along`; NaN where
+        the sides do not change places, or do so more than once); ok, label and reason
+        as of trials.
     """
     side, other = sides
     good = trials[counted(trials) & (trials[metric] > 0)]

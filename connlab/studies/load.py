@@ -34,14 +34,27 @@ def waiting(
 ) -> float:
     """Return the mean time that a request waits for a server, in seconds.
 
-    Of a queue with Poisson arrivals (`rate` per second) and first come, first served,
-    for servers that a request occupies for `service` seconds on average; infinite where
-    more arrives than can be served. `cv2` is the variance of service times over their
-    mean squared: 0 where all are alike (M/D/c), 1 where they are exponential (M/M/c).
+    Of a queue with Poisson arrivals and first come, first served. With one server it is
+    exact (Pollaczek and Khinchine); with more it is that of exponential service times,
+    scaled (Allen and Cunneen; Allen, Probability, Statistics and Queueing Theory, 2nd
+    edition, 1990).
 
-    With one server it is exact (Pollaczek and Khinchine); with more it is that of
-    exponential service times, scaled (Allen and Cunneen; Allen, Probability, Statistics
-    and Queueing Theory, 2nd edition, 1990).
+    Parameters
+    ----------
+    rate : float
+        Arrivals per second.
+    service : float
+        Mean seconds that a request occupies a server.
+    cv2 : float
+        Variance of the service times over their mean squared: 0 where all are alike
+        (M/D/c), 1 where they are exponential (M/M/c).
+    servers : int
+        How many serve at once.
+
+    Returns
+    -------
+    float
+        Infinite where more arrives than can be served.
 
     Examples
     --------
@@ -87,8 +100,17 @@ def as_asked(loads: pd.Series, asked: Sequence[float]) -> pd.Series:
 def knee(loads: Sequence[float], latencies: Sequence[float]) -> float:
     """Return the load at which a latency is twice that of the lowest load.
 
-    Between two loads, which come in any order, the logarithm of the latency is taken to
-    be linear. NaN where the latency stays below, or nothing was measured.
+    Between two loads the logarithm of the latency is taken to be linear.
+
+    Parameters
+    ----------
+    loads, latencies : sequence of float, shape (n,)
+        As measured; in any order.
+
+    Returns
+    -------
+    float
+        NaN where the latency stays below, or nothing was measured.
     """
     order = np.argsort(loads)
     x = np.asarray(loads, dtype=float)[order]
@@ -106,9 +128,21 @@ def knee(loads: Sequence[float], latencies: Sequence[float]) -> float:
 def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame:
     """Return the `knee` of each cell in each block, as rows of trials.
 
-    Of trials with a load, those that are `counted`. Columns `by`, which define a cell,
-    block, knee (NaN where the latency stays below); ok, label and reason as of trials.
-    No row without the lowest load, to which others compare.
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, with a column load; those that are `counted`
+        matter.
+    latency : str
+        A column that is positive.
+    by : sequence of str
+        Columns that define a cell.
+
+    Returns
+    -------
+    DataFrame
+        Columns `by`, block, knee (NaN where the latency stays below); ok, label and
+        reason as of trials. No row without the lowest load, to which others compare.
     """
     good = usable(trials, latency)
     rows = [
@@ -140,8 +174,15 @@ def turns_over_plan(run: str, *, root: str | Path = "runs") -> dict[str, float]:
 def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
     """Return how much fell due in each trial, over what its server answered meanwhile.
 
-    In turns that is how long these `lasted` over how long was planned, by key
-    (`turns_over_plan`). Not a number in a closed loop, where nothing falls due.
+    In turns that is how long these lasted, over how long was planned. Not a number in a
+    closed loop, where nothing falls due.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`.
+    lasted : mapping of str to float
+        By key, as from `turns_over_plan`.
     """
     alone = (trials["rate"] / trials["throughput_rps"]).astype(float)
     in_turns = trials["key"].map(lasted).astype(float)
@@ -151,7 +192,12 @@ def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
 def overloaded(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     """Mark the trials of cells whose servers answer less than falls due.
 
-    The median of the column strain (`strain`) decides in each cell of levels of `by`.
+    Parameters
+    ----------
+    trials : DataFrame
+        With a column strain, as from `strain`; the median of a cell decides.
+    by : sequence of str
+        Columns that define a cell.
     """
     strained = trials["strain"].where(passed(trials))
     medians = strained.groupby([trials[c] for c in by]).transform("median")
@@ -176,9 +222,14 @@ def as_text(connections: pd.Series) -> pd.Series:
 
 
 def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """Return which cells of model, work, connections and load these are, in a sentence.
+    """Return which cells these are, for a sentence.
 
-    A cell may stand there more than once; `names` is what each model is called.
+    Parameters
+    ----------
+    cells : DataFrame
+        With model, work, connections and load; a cell may stand there more than once.
+    names : mapping of str to str
+        What each model is called.
     """
     texts = []
     for (model, work, clients), rows in cells.groupby(["model", "work", "connections"]):

@@ -113,9 +113,21 @@ def knee(trials: pd.DataFrame) -> Knee | None:
     4. The size nearest to the prediction, and the largest of half of it at most, are
        compared with the best: log ratios, by block where there are blocks enough.
 
-    Of trials of one pool with several numbers of workers; None with fewer than three
-    sizes, without a small one, or without two blocks that hold a small one. (Goetz et
-    al., Java Concurrency in Practice, 2006, section 8.2, for 2.)
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`; trials of one pool with several numbers of
+        workers.
+
+    Returns
+    -------
+    Knee or None
+        None with fewer than three sizes, without a small one, or without two blocks
+        that hold a small one.
+
+    References
+    ----------
+    Goetz et al., Java Concurrency in Practice (2006), section 8.2, for step 2.
     """
     good = usable(trials, *_NEEDS)
     means = good.groupby("workers")[[RATE, "busy_workers"]].mean().sort_index()
@@ -162,13 +174,27 @@ def finite_source(
     A user thinks for an exponential time of mean Z, then asks c workers whose service
     takes an exponential time of mean S; users who wait do not ask again. With k
     requests in the pool the next arrives at rate (N − k)/Z and one leaves at rate
-    min(k, c)/S. For large N it becomes M/M/c at the rate N / (Z + R). (Kleinrock,
-    Queueing Systems 1, 1975, chapter 3: finite customer population.)
+    min(k, c)/S. For large N it becomes M/M/c at the rate N / (Z + R).
 
-    `population` is N, `think` Z and `service` S (s, above 0), `servers` c. Returned, in
-    steady state: utilisation, the share of time that a worker is busy (1 at most);
-    response, the mean time in the queue and in service (s); throughput, requests per
-    second that get through.
+    Parameters
+    ----------
+    population : int
+        N, at least 1.
+    think, service : float
+        Z and S, seconds, above 0.
+    servers : int
+        c, at least 1.
+
+    Returns
+    -------
+    dict of str to float
+        In steady state: utilisation, the share of time that a worker is busy (1 at
+        most); response, the mean time in the queue and in service (s); throughput,
+        requests per second that get through.
+
+    References
+    ----------
+    Kleinrock, Queueing Systems 1 (1975), chapter 3 (finite customer population).
     """
 
     k = np.arange(population + 1)

@@ -16,10 +16,24 @@ def ratios_to(
 ) -> pd.DataFrame:
     """Return the ratio of each model to the one it is paired with.
 
-    As `connlab.intervals.ratios` does, with an `against` for each of the `pairs` (model
-    and against). All are one family: their intervals hold at once, so that they can be
-    counted together whatever model each is compared with. Those at the same levels of
-    `within` scatter alike.
+    All pairs are one family: their intervals hold at once, so that they can be counted
+    together whatever model each is compared with. Those at the same levels of `within`
+    scatter alike.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`.
+    metric : str
+        A column that is positive.
+    pairs : sequence of (model, against)
+    within : sequence of str
+        Columns that both share.
+
+    Returns
+    -------
+    DataFrame
+        As from `connlab.intervals.ratios`, `against` being that of each pair.
     """
     sides = [
         trials[trials["model"].isin(pair)].assign(

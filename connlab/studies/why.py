@@ -119,9 +119,19 @@ def predicted(table: pd.DataFrame, spent: str, *, apart: Sequence[str]) -> pd.Se
     Each server has a near copy, such as `select` and `poll`: where one of the two stays
     among those that teach, little is predicted. Kinds and loads have none.
 
-    The table has `TERMS`, the measured CPU time per request `spent` (s), and the
-    columns `apart` that are alike within a group: model, kind, or connections and
-    active. Not a number where there is one group only.
+    Parameters
+    ----------
+    table : DataFrame
+        With `TERMS` and the columns `spent` and `apart`; its index is unique.
+    spent : str
+        Measured CPU time per request (s).
+    apart : sequence of str
+        Columns that are alike within a group: model, kind, or connections and active.
+
+    Returns
+    -------
+    Series
+        As `table` is ordered; not a number where there is one group only.
     """
     told = pd.Series(np.nan, index=table.index)
     for _, group in table.groupby(list(apart)):
@@ -209,9 +219,17 @@ def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
        sleep and a wake-up, since then the core falls idle.
     4. An entry for each other call.
 
-    `counted` is as from `terms`; `price` has mean costs (s), a row for each number of
-    connections and a column per cost. A column per part (s), NaN where costs are
-    missing.
+    Parameters
+    ----------
+    counted : DataFrame
+        As from `terms`.
+    price : DataFrame
+        Mean costs (s): an index of connections, a column per cost.
+
+    Returns
+    -------
+    DataFrame
+        A column per part (s), as `counted` is ordered; NaN where costs are missing.
     """
     wanted = ["exchange_s", "answer_cpu_s", "entry_s", "epoll_s", "event_s"]
     wanted += ["poll_s", "walk_s", "switch_s", "pipe_s"]

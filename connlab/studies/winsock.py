@@ -83,9 +83,16 @@ def side_by_side(
 ) -> pd.DataFrame:
     """Return printed and measured numbers, a row per model and kind of clients.
 
-    `measured` is text by model and clients with the columns of `printed`; `kin` names
-    the model of Linux that waits like each of the six, `metrics` the columns to show
-    and their heads. Columns for Windows and for Wine are there if models ran on them.
+    Columns for Windows and for Wine are there if models ran on them.
+
+    Parameters
+    ----------
+    measured : DataFrame
+        Text by model and clients, columns as those of `printed`.
+    kin : mapping of str to str
+        The model of Linux that waits like each of the six.
+    metrics : mapping of str to str
+        Columns to show, and their heads.
     """
     published = printed()
     index = [(model, clients) for model in kin for clients in CLIENTS]
@@ -123,6 +130,11 @@ def starting(trials: pd.DataFrame) -> pd.Series:
     and the kernel connects before a server accepts. A server that by the end had not
     accepted all was starting for certain. Under Wine a thread takes half a millisecond
     to a whole one, so one with a thread or two for each of 1000 may have been.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        With byte_rate, accepted, threads, connections and model.
     """
     behind = trials["accepted"] < trials["connections"]
     many = trials["threads"] >= trials["connections"]
@@ -134,7 +146,12 @@ def starting(trials: pd.DataFrame) -> pd.Series:
 def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Return where each model broke, with its threads there and the bound of its API.
 
-    `atlas` is `connlab.studies.breaking_points.atlas` of these trials.
+    Parameters
+    ----------
+    atlas : DataFrame
+        As from `connlab.studies.breaking_points.atlas`.
+    trials : DataFrame
+        The trials that it is about.
     """
     threads = trials.groupby(["model", "connections"])["threads"].max()
     highest = pd.MultiIndex.from_frame(atlas[["model", "carried"]])

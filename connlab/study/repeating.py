@@ -38,13 +38,24 @@ def variance_components(
     2. S² of trials: the variance of their means, which carry S²/n of the windows; that
        is taken off.
 
-    A row of `frame` is a window, of the trial that the column `trial` names. For
-    balanced data this is the analysis-of-variance estimate; unequal counts enter
-    through their harmonic mean. (Kalibera & Jones, Rigorous benchmarking in reasonable
-    time, ISMM 2013.)
+    For balanced data this is the analysis-of-variance estimate; unequal
+    counts enter through their harmonic mean.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        One row per window.
+    value : str
+        The measured column.
+    trial : str
+        Column of the trial that a window is of.
 
     Raises ValueError without two windows in a trial, or two trials: how much these
     scatter cannot be told then.
+
+    References
+    ----------
+    Kalibera & Jones, Rigorous benchmarking in reasonable time, ISMM 2013.
     """
     sample(frame[value])
     by_trial = frame.groupby(trial)[value]
@@ -64,8 +75,14 @@ def recommended_windows(
 
     m* = sqrt( (cost of a trial / cost of a window) · (variance within / variance
     between) ): the split that gives the narrowest interval for the time. Infinite
-    where trials add no variance. `window_s` and `trial_s` are what one more of each
-    costs by itself: a window its length; a trial its start, warm-up and stop.
+    where trials add no variance.
+
+    Parameters
+    ----------
+    components : VarianceComponents
+    window_s, trial_s : float
+        Seconds that one more of each costs by itself: a window its length; a trial its
+        start, warm-up and stop.
     """
     if components.trial == 0:
         return math.inf
@@ -74,9 +91,14 @@ def recommended_windows(
 
 
 def trials_needed(x: Sequence[float], *, relative_half_width: float) -> int:
-    """Return how many trials a t interval needs for a wanted half-width / mean.
+    """Trials that a t interval of this spread needs to be so narrow.
 
-    By the scatter of `x`, a pilot of at least 2 trials.
+    Parameters
+    ----------
+    x : sequence of float
+        A pilot of at least 2 trials.
+    relative_half_width : float
+        Wanted half-width / mean.
     """
     a = sample(x)
     if len(a) < 2 or a.mean() == 0 or relative_half_width <= 0:
@@ -101,13 +123,18 @@ class Drift:
 
 
 def drift(x: Sequence[float]) -> Drift:
-    """Test whether a metric moved over a sweep; `x` has one number per trial.
+    """Test whether a metric moved over a sweep.
 
     1. Each trial is put in relation to the median of all.
-    2. Trials stand at places from 0 (first) to 1 (last), in the order they ran.
+    2. Trials stand at places from 0 (first) to 1 (last).
     3. Kendall's τ tests for a trend; Theil and Sen's slope says how much.
 
     Ranks and medians, so that one bad trial is no drift.
+
+    Parameters
+    ----------
+    x : sequence of float
+        One number per trial, in the order they ran.
     """
     a = sample(x)
     position, residual = np.arange(len(a)) / max(len(a) - 1, 1), a / np.median(a) - 1

@@ -84,15 +84,35 @@ def usl_fit(
 ) -> UslFit:
     """Fit the law to trials, with bootstrap intervals.
 
-    1. Least squares with α, β ≥ 0 and γ > 0; of `relative` residuals, weighed by
-       1 / throughput, for noise that grows with it.
+    1. Least squares with α, β ≥ 0 and γ > 0.
     2. The same on resampled blocks (`resample_blocks`), whose percentiles are the
-       intervals; fewer than four blocks bound nothing.
+       intervals.
 
-    `n` are cores, workers or clients of each trial, `throughput` its requests per
-    second, `blocks` its block. There is no peak when β's interval holds 0 or it lies
-    outside of the N measured. Raises ValueError with fewer than six different N.
-    (Gunther, Guerrilla Capacity Planning, 2007.)
+    Parameters
+    ----------
+    n, throughput : sequence of float, shape (trials,)
+        Cores, workers or clients of a trial, and its requests per second.
+    blocks : sequence of int, shape (trials,)
+        Block of each trial; fewer than four bound nothing.
+    relative : bool
+        Weigh residuals by 1 / throughput, for noise that grows with it.
+    resamples, seed
+        Bootstrap samples, seed.
+
+    Returns
+    -------
+    UslFit
+        `peak` is None when β's interval holds 0 or the peak lies outside of the N
+        measured.
+
+    Raises
+    ------
+    ValueError
+        With fewer than six different N.
+
+    References
+    ----------
+    Gunther, Guerrilla Capacity Planning (2007).
     """
     n, x = sample(n), sample(throughput)
     levels = len(np.unique(n))

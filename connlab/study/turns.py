@@ -208,9 +208,20 @@ def _shared(
 def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Return the ratio of two servers in each round of each trial that they share.
 
-    It shows whether servers were warm when the first counted round began. The metric is
-    one of `connlab.rounds.METRICS`. Columns set, round, position (0 in a trial's first
-    counted round, 1 in its last), ratio.
+    It shows whether servers were warm when the first counted round began.
+
+    Parameters
+    ----------
+    arm, base : DataFrame
+        Trials as from `connlab.study.load`, with ``set`` and ``rounds``.
+    metric : str
+        One of `connlab.rounds.METRICS`.
+
+    Returns
+    -------
+    DataFrame
+        Columns set, round, position (0 in a trial's first counted round, 1 in its
+        last), ratio.
     """
     parts = []
     for name, (number, y, x) in _shared(arm, base, metric):
