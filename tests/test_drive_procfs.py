@@ -149,7 +149,13 @@ intr 5
 
 @pytest.mark.parametrize(
     ("cores", "busy", "stolen"),
-    [(None, 100, 30), ({1}, 20, 20), ({0, 10}, 80, 10), ({1, 4}, 100, 30)],
+    [
+        (None, 100, 30),
+        ({1}, 20, 20),
+        ({0, 10}, 80, 10),
+        ({1, 4}, 100, 30),
+        (set(), 0, 0),
+    ],
 )
 def test_the_time_of_other_cores_is_not_ours(cores, busy, stolen):
     """A core without a line stands for numbers that the container does not have."""

@@ -329,8 +329,8 @@ def parse_stat(text: str, cores: frozenset[int] | None = None) -> tuple[float, f
     names = ["cpu"] if cores is None else [f"cpu{core}" for core in cores]
     if not set(names) <= set(ticks):
         names = ["cpu"]
-    rows = [[*map(int, ticks.get(name, ())), *[0] * 8][:8] for name in names]
-    # whole ticks, whose sum over cores does not depend on their order
+    none = [0] * 8  # whole ticks, whose sum over cores does not depend on their order
+    rows = [none, *([*map(int, ticks.get(name, ())), *none][:8] for name in names)]
     sums = [sum(column) for column in zip(*rows, strict=True)]
     user, nice, system, _idle, _iowait, irq, softirq, steal = sums
     return TICK_S * (user + nice + system + irq + softirq), TICK_S * steal
