@@ -6,6 +6,7 @@ certificates end after `DAYS`.
 """
 
 import datetime
+import os
 from functools import partial
 from pathlib import Path
 
@@ -18,13 +19,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from connlab import schema
-
 ROLES = ("scheduler", "worker", "client")
 AUTHORITY = "ca.pem"
 DAYS = 7
 _AUTHORITY_NAME = "connlab run"
-_write = partial(schema.put, mode=0o600)
 
 
 def make(folder: Path) -> None:
@@ -87,3 +85,12 @@ def _signed(
         .sign(by, hashes.SHA256())
     )
     return certificate.public_bytes(Encoding.PEM)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all, that never was readable by others."""
+    part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
+    with open(part, "xb", opener=partial(os.open, mode=0o600)) as file:
+        file.write(content)
+    part.replace(path)

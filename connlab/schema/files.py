@@ -75,16 +75,12 @@ def read_log(path: Path) -> Log:
     return Log(tuple(trials), tuple(remarks), whole)
 
 
-def put(path: Path, data: bytes, *, flush: bool = False, mode: int = 0o666) -> None:
-    """Replace a file as a whole, or raise OSError and leave the old one.
-
-    It never was readable by others than `mode`, less the umask, allows.
-    """
+def put(path: Path, data: bytes, *, flush: bool = False) -> None:
+    """Replace a file as a whole, or raise OSError and leave the old one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".part")
     try:
-        partial.unlink(missing_ok=True)
-        with open(partial, "wb", opener=lambda *of: os.open(*of, mode=mode)) as file:
+        with open(partial, "wb") as file:
             file.write(data)
             if flush:
                 file.flush()
