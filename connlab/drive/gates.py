@@ -2,15 +2,45 @@
 
 Each check is a function of one trial's facts that gives a figure, a threshold and a
 verdict. A verdict of None says that the check does not apply (one of the open loop in a
-closed loop, a window too short to judge). `connlab.schema` names the gates
-(`EXCLUDING`) and the findings (`FINDINGS`).
+closed loop, a window too short to judge).
 
 A gate checks whether the conditions of the trial were those of its factors, and leaves
 it out of intervals if not; the trial is kept, and counted. No gate may look at how well
-the server did, but `lag` to let pass what cannot matter: to leave out the trials in
-which it starved its users would be to choose the result (survivorship). What depends on
-that is a finding: it is recorded with the trial, and the trial counts. One that does
-not hold has ``ok`` false, like a gate that fails.
+the server did: to leave out the trials in which it starved its users would be to choose
+the result (survivorship). What depends on that is a finding: it is recorded with the
+trial, and the trial counts.
+
+    gate      fails when                                       looks at the outcome
+    census    the connections asked for, established and       no
+              surviving are not the same number
+    workers   fewer workers started than the server was asked  no
+              for, as memory or a limit ended before
+    verified  an answer was wrong                              no
+    arrivals  open loop: the requests due differ from the      no
+              schedule by 5 sigma (paced: by 1 %)
+    load      closed loop, in turns: fewer than a quarter of    no
+              the users waited for an answer at a time
+    lag       open loop: the client's p99 lateness is over     only to let pass what
+              0.2 ms and over 10 % of the p99 response; in     cannot matter
+              turns such slices are repeated before
+    quiet     other programs and guests (steal) took over 5 %  no
+              of the cores; in turns: over half of the cores
+              in over half of the rounds
+
+    finding         holds when                                      or else
+    rate            open loop: answers come within 5 % of the rate  overloaded
+                    at which requests are due
+    answered        open loop: at most 0.1 % of the due requests    mean and p99.9 are
+                    have no answer                                  not known
+    little          closed loop: N = X (R + Z) within 5 %           users starve
+    stationary      the rate changes by less than 10 % over the     not steady
+                    window (or p > 0.01), warm-up was over by a
+                    fifth of it
+    client          the client had 5 % of its cores left, or the    a rate is a bound
+                    server was waited for
+    response_times  50 mean response times were counted             the window is short
+
+A finding that does not hold has ``ok`` false, like a gate that fails.
 
 The label says what kept the throughput from being higher:
 
