@@ -358,6 +358,22 @@ def test_a_sweep_over_hosts_says_who_and_goes_on(sweep_lab, tmp_path, capsys):
     assert sorted(facts["hosts"]) == ["h1", "h2", "h3"]
 
 
+def test_trials_over_hosts_and_of_one_machine_do_not_mix(
+    sweep_lab, tmp_path, monkeypatch
+):
+    swept(tmp_path)
+    monkeypatch.delenv(hosts_asked.ROSTER)
+    with pytest.raises(ValueError, match="^run: 'r'.*clients"):
+        swept(tmp_path)
+
+
+def test_a_cell_that_needs_one_machine_is_a_row_with_the_reason(sweep_lab, tmp_path):
+    swept(tmp_path, factors={"model": ["epoll"], "together": [True, None]})
+    kinds = {row["factors"]["together"]: row["failure"] for row in rows(tmp_path)}
+    assert kinds[None] is None
+    assert "core" in kinds[True]["reason"]
+
+
 def test_a_host_that_is_lost_is_a_row_and_the_same_call_goes_on(
     sweep_lab, tmp_path, monkeypatch
 ):
