@@ -666,10 +666,11 @@ SOME = LESS | {"size": [0.5, 0.6]}
 ABSENT = LESS | {"arm": {"model": "poll"}}
 SWAPPED = MORE | {"arm": THREAD, "baseline": POOL}
 THIN = LESS | {"arm": POOL | {"block": [0, 1]}}
+SIZED = {"size_matters": True}
 WRONG_BY_2, WRONG_BY_4 = (
-    LESS | IT_MATTERS | {"size": size} for size in ([0.6, 0.7], [0.08, 0.083])
+    LESS | SIZED | {"size": size} for size in ([0.6, 0.7], [0.08, 0.083])
 )
-WRONG_BY_9 = SWAPPED | IT_MATTERS | {"size": [27, 30]}
+WRONG_BY_9 = SWAPPED | SIZED | {"size": [27, 30]}
 
 
 def every(*parts):

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from unittest.mock import ANY
 
 import drive_fakes
-import pandas as pd
 import pytest
 from drive_fakes import manifest, measure, rows
 
@@ -466,18 +465,26 @@ def test_columns_agree_with_the_rounds_they_come_from(measured):
     assert pairs
     for trial in pairs:
         row, kept = schema.flatten(trial), trial["turns"]
-        names = ["requests", "lead_in_requests", "seconds", "server_cpu_ns"]
-        rounds = pd.DataFrame({name: kept[name] for name in names}, kept["round"])
-        whole = rounds.drop(kept["disturbed"], errors="ignore")
-        total = (rounds if whole.empty else whole).sum()
-        rate = total["requests"] / total["seconds"]
+        whole = [i for i, n in enumerate(kept["round"]) if n not in kept["disturbed"]]
+        whole = whole or range(len(kept["round"]))
+
+        def total(name, whole=whole, kept=kept):
+            return sum(kept[name][i] for i in whole)
+
+        rate = total("requests") / total("seconds")
         assert row["throughput_rps"] == pytest.approx(rate, rel=1e-3)
-        with_lead_in = total["requests"] + total["lead_in_requests"]
-        cost = total["server_cpu_ns"] / 1e9 / with_lead_in
+        with_lead_in = total("requests") + total("lead_in_requests")
+        cost = total("server_cpu_ns") / 1e9 / with_lead_in
         assert len(kept["rest_cpu_ns"]) == len(kept["round"])
         assert 0 <= row["rest_cpu_share"] < 0.1
         assert row["server_cpu_per_request_s"] == pytest.approx(cost)
         assert row["pss_net_bytes"] >= 0
+
+
+@pytest.mark.serial
+def test_a_sweep_in_turns_is_resumed(measured):
+    again = swept(measured[0])
+    assert (again.done, again.resumed) == (0, 12)
 
 
 def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
