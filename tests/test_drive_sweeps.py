@@ -292,9 +292,13 @@ def test_a_histogram_that_could_not_be_kept_whole_is_missing(
 
 
 @pytest.fixture
+def undisturbed(monkeypatch):
+    monkeypatch.setattr(gates, "judge", lambda trial: {})
+
+
+@pytest.fixture
 def rates_that_differ(monkeypatch):
     """Let each trial tell one percent more requests per second than the one before."""
-    monkeypatch.setattr(gates, "judge", lambda trial: {})  # others may disturb
     run, told = sweeps.trials.run, itertools.count()
 
     def trial(*arguments, **options):
@@ -307,7 +311,7 @@ def rates_that_differ(monkeypatch):
     monkeypatch.setattr(sweeps.trials, "run", trial)
 
 
-@pytest.mark.usefixtures("rates_that_differ")
+@pytest.mark.usefixtures("undisturbed", "rates_that_differ")
 def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     """No interval is as narrow as a millionth, so all the trials are used."""
     report = sweep(tmp_path, trials=2, max_trials=3, targets={"throughput_rps": 1e-6})
@@ -318,6 +322,13 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     assert width["half_width"] > 1e-6
     assert (width["n"], width["met"]) == (3, False)
     assert width["factors"] == {"model": "good"}
+
+
+@pytest.mark.usefixtures("undisturbed")
+def test_a_target_that_is_met_stops_at_the_fewest_trials(tmp_path):
+    report = sweep(tmp_path, trials=2, max_trials=5, targets={"duration": 0.05})
+    assert report.done == 2
+    assert report.stopped_because == str(Enough(Reason.MET, (2,)))
 
 
 COST_S = 0.5

@@ -113,6 +113,13 @@ def test_trials_without_a_notebook_are_left_out_aloud(project, not_judged):
     assert evaluate.parameters("reference", notebook.find("07")) == {}
 
 
+def test_a_study_comes_after_those_that_it_reads():
+    first, between, last = evaluate._in_order(notebook.every())
+    assert list(map(notebook.study_of, first)) == ["the-machine", "intervals"]
+    assert list(map(notebook.study_of, last)) == ["doubts"]
+    assert {*first, *between, *last} == set(notebook.every())
+
+
 def test_a_killed_worker_ends_it_and_is_said(project, monkeypatch, capsys):
     def workers():
         children = psutil.Process().children()
