@@ -138,7 +138,10 @@ LABELS = (
     [
         ("epoll, level-triggered serves 13.", "`epoll` serves 13."),
         ("With io\\_uring, completions, 2 broke.", "With `uring`, 2 broke."),
-        ("12 µs with poll, 9 thread-pair.", "12 µs with `poll`, 9 `thread-pair`."),
+        (
+            "12 µs with poll and 9 with thread-pair.",
+            "12 µs with `poll` and 9 with `thread-pair`.",
+        ),
         ("9 with poll-groups", "9 with `poll-groups`"),
         ("threads of 63 with poll carried 10", "`poll-groups` carried 10"),
         ("a thread pools, with polling", "a thread pools, with polling"),
