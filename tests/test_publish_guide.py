@@ -74,7 +74,7 @@ def test_a_design_of_the_closer_study_is_told_by_it(tmp_path):
     entry, designs = guide.with_ratios({**ENTRY, "closer": "closer"}, numbers, {})
     values = {name: row["value"] for name, row in designs.items()}
     assert values == {"thread": 2, "uring": 0.8, "poll": 2}
-    told = "The numbers of `uring` with busy clients are from @sec-uring."
+    told = "Busy clients of `uring`: from @sec-uring."
     assert told in " ".join(guide.table([(entry, designs)], {}).split())
     alone = guide.ratios(numbers, ENTRY)
     assert alone["uring"]["value"] == 2
@@ -102,7 +102,7 @@ def test_designs_without_an_interval_and_old_numbers_are_told():
     assert "`fork` | `poll`" in " ".join(text.split())
     assert guide._HEADS[guide.FEW] in text
     assert guide._HEADS[guide.APART] in text
-    assert "as its baseline was" in text
+    assert "in another way than the baseline" in text
     alike = guide.table([(ENTRY, {"fork": few})], {})
     assert "as its baseline was" not in alike
     assert guide._HEADS[guide.OPEN] not in text
