@@ -96,3 +96,11 @@ def test_a_theme_without_fonts_passes(paper):
 @pytest.mark.parametrize("clean", ["`--workers`", "a -- b", "x--y", "<!-- --a -->"])
 def test_dashes_and_code_are_no_options(clean):
     assert list(linting.lint_text(f"It says {clean} here.", {}.get)) == []
+
+
+def test_the_page_says_in_both_renderers_what_it_is_about():
+    tree = yaml.safe_load((made.PAPER / project.PROJECT).read_text("utf-8"))
+    head = (made.PAPER / "index.qmd").read_text("utf-8").split("---")[1]
+    about = tree["format"]["html"]["description-meta"].strip()
+    assert about == yaml.safe_load(head)["subtitle"]
+    assert tree["format"]["html"]["google-scholar"] is True
