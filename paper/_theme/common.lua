@@ -279,6 +279,17 @@ local function set_table(element)
   end
 end
 
+-- ---- numbers of sections -------------------------------------------------------------
+
+-- Before 1.7 Quarto prints "Section" also where only the number is asked for, [-@sec-x].
+local function set_cite(cite)
+  local citation = cite.citations[1]
+  local bare = #cite.citations == 1 and citation.mode == "SuppressAuthor"
+  if typst and in_quarto and bare and citation.id:match("^sec%-") then
+    return pandoc.RawInline("typst", "#ref(<" .. citation.id .. ">, supplement: none)")
+  end
+end
+
 -- ---- options in prose ------------------------------------------------------------------
 
 -- A line may end at any hyphen, also between "--" and the name of the option.
@@ -303,6 +314,12 @@ local function set_raw(block)
 end
 
 return {
-  { Div = set_div, Image = set_image, Table = set_table, RawBlock = set_raw },
+  {
+    Div = set_div,
+    Image = set_image,
+    Table = set_table,
+    RawBlock = set_raw,
+    Cite = set_cite,
+  },
   { traverse = "topdown", Table = leave, Inlines = keep_units, Code = keep_option },
 }
