@@ -24,7 +24,7 @@ FAILURES = {
     "crash": "SIGKILL",
     "nothing": "no index.html",
     "half": "no paper.pdf",
-    "old": "1.3.450 is older than 1.4",
+    "old": "1.3.450 is older than 1.6",
     "mute": "quarto --version says ''",
     "broken": "deno: cannot execute",
 }

@@ -16,8 +16,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-OLDEST = (1, 4)
-"""The first version that runs a filter before it looks at the document itself."""
+OLDEST = (1, 6)
+"""The first version whose pandoc leaves pictures what they are when it embeds them.
+
+Before, each becomes a drawing within the page, which the theme does not know: it cannot
+be enlarged and has no white plate in the dark."""
 LIMIT_S = 600.0
 """A rendering of the reference takes about 50 s on two cores."""
 _VERSION_LIMIT_S = 60.0
