@@ -44,11 +44,14 @@ def test_an_entry_has_what_a_reader_needs():
         assert "doi.org" not in entry.get("doi", ""), key
 
 
+SENTENCE = re.compile(
+    r"\[(?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*\]\{[^{}]*(?:\.claim|otherwise=)[^{}]*\}"
+)
+
+
 def test_every_number_stands_in_a_sentence_that_can_do_without_it():
-    span = r"\[(?:[^\[\]]|\[[^\[\]]*\](?:\{[^{}]*\})?)*\]"
-    sentence = span + r"\{[^{}]*(?:\.claim|otherwise=)[^{}]*\}"
     for path in sources.hand_written(PAPER):
-        rest = re.sub(sentence, "", path.read_text("utf-8"))
+        rest = SENTENCE.sub("", path.read_text("utf-8"))
         assert rest.count("[]{.number") == 0, path.name
 
 

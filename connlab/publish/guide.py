@@ -191,7 +191,7 @@ def table(situations: Sequence[Situation], families: Mapping[str, str]) -> str:
     return f"::: {{.cards}}\n{text}:::\n"
 
 
-_SHARES = (30, 26, 20, 24, 34, 14, 14)
+_SHARES = (30, 26, 20, 20, 46, 12, 12)
 
 
 def _situation(entry: Mapping[str, Any]) -> str:
