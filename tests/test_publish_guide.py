@@ -78,7 +78,7 @@ def test_a_design_of_the_closer_study_is_told_by_it(tmp_path):
     assert told in " ".join(guide.table([(entry, designs)], {}).split())
     alone = guide.ratios(numbers, ENTRY)
     assert alone["uring"]["value"] == 2
-    assert "busy clients" not in guide.table([(ENTRY, alone)], {})
+    assert "Busy clients" not in guide.table([(ENTRY, alone)], {})
 
 
 def table(*designs, families=None):
