@@ -162,8 +162,14 @@ class Report:
     ) -> None:
         """Save a picture and the values that it shows.
 
-        The section shows it as ``_generated/STUDY/NAME.svg``; `name` is unique within
-        the study. `data` is offered beside it as CSV and as a table of values.
+        The section shows it as ``_generated/STUDY/NAME.svg``.
+
+        Parameters
+        ----------
+        name : str
+            Unique within the study.
+        data : DataFrame, optional
+            Offered beside it as CSV and as a table of values.
         """
         folder = self.folder / "figures"
         saved = figures.save(drawn, folder, name)
@@ -181,10 +187,16 @@ class Report:
     ) -> pd.DataFrame:
         """Keep a table of text; return it to be shown.
 
-        The section includes it as ``_generated/STUDY/tbl-NAME.qmd``, its caption below;
-        `name` is unique within the study. Columns of `frame` are as they are to be
-        printed, with `labels` as heads where these differ from their names; a missing
-        value becomes a dash.
+        The section includes it as ``_generated/STUDY/tbl-NAME.qmd``, its caption below.
+
+        Parameters
+        ----------
+        name : str
+            Unique within the study.
+        frame : DataFrame
+            Columns as they are to be printed; a missing value becomes a dash.
+        labels : mapping of str to str, optional
+            Heads of columns that differ from their names.
         """
         heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
         text = frame.map(lambda v: "—" if pd.isna(v) or v == "" else level(v))
@@ -205,10 +217,21 @@ class Report:
     ) -> Claim:
         """Check a sentence that the paper prints; return whether it holds.
 
-        The section names it: ``[…]{.claim of="STUDY/NAME"}``. `result` is whether it
-        holds, or rows of `connlab.intervals.ratios`: then it holds when all have an
-        `expected` verdict, does not when one has another, and is undecided when one is
-        undetermined or there is none. ValueError for verdicts that no ratio can have.
+        Parameters
+        ----------
+        name : str
+            As the section names it: ``[…]{.claim of="STUDY/NAME"}``.
+        result : bool, None or DataFrame
+            Whether it holds, or rows of `connlab.intervals.ratios`: then it holds when
+            all have an expected verdict, does not when one has another, and is
+            undecided when one is undetermined or there is none.
+        expected : str or sequence of str
+            Verdicts of `result`.
+
+        Raises
+        ------
+        ValueError
+            When no ratio can have an expected verdict.
         """
         if isinstance(result, pd.DataFrame):
             allowed = {expected} if isinstance(expected, str) else set(expected)
@@ -240,8 +263,11 @@ class Report:
     def counts_all(self, *, broke: pd.Series, left_out: pd.Series) -> None:
         """Say that all trials count: a server broke in some, a check failed in others.
 
-        Both are by trial; the summary of the study then counts these, in place of
-        trials used and left out.
+        Parameters
+        ----------
+        broke, left_out : Series of bool
+            By trial. The summary of the study then counts these, in place of trials
+            used and left out.
         """
         counts = {"broke": int(broke.sum()), "unsound": int(left_out.sum())}
         self._facts.trials |= counts

@@ -177,3 +177,10 @@ def test_a_finite_source_obeys_littles_law(**queue):
     assert clients == pytest.approx(queue["population"])
     assert 0 <= q["utilisation"] <= 1 + 1e-12
     assert q["response"] >= queue["service"] - 1e-9
+
+
+@pytest.mark.parametrize("wrong", ["population", "servers", "think", "service"])
+def test_users_workers_and_times_are_above_zero(wrong):
+    asked = {"population": 1, "servers": 1, "think": 1.0, "service": 1.0}
+    with pytest.raises(ValueError, match=rf"{wrong} 0\b"):
+        pools.finite_source(**asked | {wrong: 0})

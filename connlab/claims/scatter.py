@@ -45,20 +45,29 @@ def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
     An F test believes in normal trials: of two that scatter alike with the tails of
     Student's t at 3 degrees of freedom, it tells 18 % of pairs of 7 trials and 27 % of
     those of 20 apart. Here, where it is 6 % at most, the error of log variances follows
-    from the kurtosis that both share around their trimmed means (Bonett, Applied
-    Psychological Measurement 30, 2006).
+    from the kurtosis that both share (Bonett, Applied Psychological Measurement 30,
+    2006).
     """
     z = float(st.norm.ppf((1 + LEVEL) / 2))
-    sizes = len(y), len(x)
-    fourth = sum(float(((a - _trimmed_mean(a)) ** 4).sum()) for a in (y, x))
-    second = sum(float(((a - a.mean()) ** 2).sum()) for a in (y, x))
-    kurtosis = sum(sizes) * fourth / second**2
-    error = math.sqrt(sum((kurtosis - (n - 3) / n) / (n - 1) for n in sizes))
+    kurtosis = _shared_kurtosis(y, x)
+    error = math.sqrt(sum(_variance_of_log(len(a), kurtosis) for a in (y, x)))
     small = math.log((1 - z / len(x)) / (1 - z / len(y)))  # 0 for equal numbers
     log = math.log(y.var(ddof=1) / x.var(ddof=1))
     lo, hi = (math.exp((log + small + side * error) / 2) for side in (-z, z))
-    source = min(sizes), LEVEL, "Bonett over logs of trials"
-    return Interval(math.exp(log / 2), lo, hi, *source)
+    n = min(len(y), len(x))
+    return Interval(math.exp(log / 2), lo, hi, n, LEVEL, "Bonett over logs of trials")
+
+
+def _variance_of_log(n: int, kurtosis: float) -> float:
+    """Return the variance of the logarithm of the variance of n trials."""
+    return (kurtosis - (n - 3) / n) / (n - 1)
+
+
+def _shared_kurtosis(*samples: np.ndarray) -> float:
+    """Return the kurtosis of several samples around their trimmed means."""
+    fourth = sum(float(((a - _trimmed_mean(a)) ** 4).sum()) for a in samples)
+    second = sum(float(((a - a.mean()) ** 2).sum()) for a in samples)
+    return sum(map(len, samples)) * fourth / second**2
 
 
 def _trimmed_mean(a: np.ndarray) -> float:

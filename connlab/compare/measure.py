@@ -98,11 +98,15 @@ def _died(plan: Plan, names: tuple, outcome: turns.Outcome) -> dict[str, str]:
 
 
 def _failure(server: turns.Served, report: dict) -> str | None:
+    return server.failure or _wrong(report) or _left(report) or _lost(report, server)
+
+
+def _wrong(report: dict) -> str | None:
     errors = report.get("errors") or {}
     wrong = (errors.get("mismatch") or 0) + (errors.get("status") or 0)
-    if wrong and not server.failure:
-        return f"wrong answers: {wrong}, on {report['active']} connections"
-    return server.failure or _left(report) or _lost(report, server)
+    return (
+        f"wrong answers: {wrong}, on {report['active']} connections" if wrong else None
+    )
 
 
 def _left(report: dict) -> str | None:

@@ -40,14 +40,17 @@ def plant_variables(
         branch, _, rest = dotted.partition(".")
         study = studies.get(branch, branch.replace("_", "-"))
         why = reason(run, study, f"the study gave no {rest}")
-        *branches, leaf = dotted.split(".")
-        place = tree
-        for name in branches:
-            if not isinstance(place.get(name), dict):
-                place[name] = {}
-            place = place[name]
-        place[leaf] = md.span(MISSING, why, "missing")
+        _plant(tree, dotted, md.span(MISSING, why, "missing"))
         yield f"{dotted}: {why}"
+
+
+def _plant(tree: dict[str, Any], dotted: str, text: str) -> None:
+    *branches, leaf = dotted.split(".")
+    for branch in branches:
+        if not isinstance(tree.get(branch), dict):
+            tree[branch] = {}
+        tree = tree[branch]
+    tree[leaf] = text
 
 
 def write_includes(

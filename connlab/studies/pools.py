@@ -196,7 +196,11 @@ def finite_source(
     ----------
     Kleinrock, Queueing Systems 1 (1975), chapter 3 (finite customer population).
     """
-
+    if population < 1 or servers < 1 or think <= 0 or service <= 0:
+        raise ValueError(
+            f"population {population}, servers {servers}, think {think}, "
+            f"service {service}: at least 1, at least 1, above 0, above 0"
+        )
     k = np.arange(population + 1)
     working = np.minimum(k, servers)
     up, down = (population - k[:-1]) / think, working[1:] / service

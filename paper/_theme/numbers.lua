@@ -27,9 +27,17 @@
 
 local html = FORMAT:match("html") ~= nil
 
-local file = assert(io.open("_generated/facts.json"))
-local known = pandoc.json.decode(file:read("a"), false)
-file:close()
+local function facts()
+  local file = io.open("_generated/facts.json")
+  if not file then
+    return { numbers = {}, claims = {}, figures = {}, stale = {}, references = {}, borrowed = {} }
+  end
+  local text = file:read("a")
+  file:close()
+  return pandoc.json.decode(text, false)
+end
+
+local known = facts()
 local stale = {} -- studies, and the paths of their pictures
 for _, name in ipairs(known.stale) do
   stale[name] = true
