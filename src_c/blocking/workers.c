@@ -34,13 +34,18 @@ static bool workers_start_one(const struct worker_start *start)
     return false;
 }
 
+void workers_wait_their_turn(void)
+{
+    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+}
+
 void workers_take_turns(const struct server *server)
 {
     unsigned loops = server->options.processes * model_workers(server);
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) == 0 &&
         loops > (unsigned)CPU_COUNT(&cores))
-        sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+        workers_wait_their_turn();
 }
 
 void workers_warn(const struct server *server, unsigned started,

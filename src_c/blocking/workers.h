@@ -26,6 +26,9 @@ unsigned workers_start(struct server *server, unsigned first, unsigned end,
  * nor by workers that block with one client, which have no events to gather. */
 void workers_take_turns(const struct server *server);
 
+/* The same for one that shares a core in any case. */
+void workers_wait_their_turn(void);
+
 /* Says that `call` gave `started` workers only, for errno. */
 void workers_warn(const struct server *server, unsigned started,
                   const char *call);

@@ -19,7 +19,6 @@
  *       EPOLL_CTL_ADD in one thread, everything else in two others.
  */
 #include <err.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -81,7 +80,7 @@ static void epoll_workers_start(struct server *server,
 static void epoll_workers_accept(struct server *server,
                                  const struct epoll_workers *all)
 {
-    sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0});
+    workers_wait_their_turn();
     for (unsigned next = 0;;) {
         struct sockaddr_in6 peer;
         int fd = net_accept(server, &peer, SOCK_NONBLOCK);

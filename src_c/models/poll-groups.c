@@ -23,6 +23,7 @@
 
 #include "reactor/handover.h"
 #include "blocking/threads.h"
+#include "blocking/workers.h"
 #include "poll.h"
 #include "server/net.h"
 
@@ -199,8 +200,11 @@ static void groups_end(void)
     threads_wait();
 }
 
+/* As in epoll-workers: the groups, which inherit it (pthread_create(3)), share
+ * cores with each other and with the acceptor. */
 static int poll_groups_run(struct server *server)
 {
+    workers_wait_their_turn();
     for (;;) {
         struct arrival arrival = {0};
         arrival.fd = net_accept(server, &arrival.peer, SOCK_NONBLOCK);

@@ -1,5 +1,6 @@
 """Flags that change how a server waits: --busy-wait and --steer."""
 
+import contextlib
 import os
 
 import pytest
@@ -93,3 +94,10 @@ def test_loops_that_share_a_core_take_turns(model):
             assert batch_threads(server) == acceptor
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+def test_groups_do_not_preempt_their_acceptor_nor_each_other():
+    with serving("poll-groups") as server, contextlib.ExitStack() as clients:
+        for _ in range(70):  # 63 fill a group
+            assert echoes(clients.enter_context(server.connect()))
+        assert eventually(lambda: batch_threads(server) == server.tasks() == 3)
