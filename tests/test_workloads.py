@@ -468,6 +468,16 @@ def test_client_kill_and_restart_of_redis_cost_no_visitor_an_error(model, root):
                 assert visits.result() == want
 
 
+@pytest.mark.parametrize("model", ["epoll", "epoll-et", "coroutine", "stackless"])
+def test_an_idle_connection_that_redis_closes_is_closed(model, root, redis):
+    with web(model, root, redis) as server:
+        before = settled(server.descriptors)
+        assert visit(server, 1) == [200]
+        assert eventually(lambda: server.descriptors() == before + 1)
+        upstreams.kill_used(redis)
+        assert eventually(lambda: server.descriptors() == before)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

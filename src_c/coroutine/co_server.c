@@ -29,6 +29,22 @@ struct co_client *co_client_of(struct conn *conn)
     return OWNER_OF(conn, struct co_client, conn);
 }
 
+/* It is about to be closed, and leaves the set by that. */
+static void co_redis_closes(struct redis_pool *pool, struct redis_conn *redis)
+{
+    (void)pool;
+    redis->watched = false;
+}
+
+/* An idle connection that Redis closes is closed here too. */
+static void co_redis_unasked(struct scheduler *scheduler, struct task **user)
+{
+    struct co_loop *loop = OWNER_OF(scheduler, struct co_loop, scheduler);
+    struct redis_conn *redis = &loop->redis.conns[user - loop->redis_tasks];
+    if (redis->state == REDIS_IDLE && redis_conn_is_stale(redis))
+        redis_pool_close(&loop->redis, redis);
+}
+
 struct co_loop *co_loop_new(struct server *server, unsigned index, size_t extra)
 {
     struct co_loop *loop = calloc(1, sizeof *loop);
@@ -44,6 +60,8 @@ struct co_loop *co_loop_new(struct server *server, unsigned index, size_t extra)
         return NULL;
     }
     loop->scheduler.busy_wait = server->options.busy_wait;
+    loop->scheduler.unasked = co_redis_unasked;
+    loop->redis.unwatch = co_redis_closes;
     return loop;
 }
 
@@ -105,8 +123,13 @@ bool co_client_drained(struct co_client *client, ssize_t n, size_t size)
     return drained;
 }
 
+/* In coroutine-workers another thread may have the signal of a stop. While its
+ * handler shuts a socket down, that outlives close(2) and stays in the set: an
+ * event would find a task that has been freed. */
 void co_client_end(struct co_client *client)
 {
+    if (!stop_unwatch(client->conn.fd))
+        task_unwatch(&client->task, client->conn.fd);
     conn_close(&client->conn);
     task_end(&client->task);
 }
@@ -149,13 +172,16 @@ static struct task **co_redis_task(const struct co_client *client)
     return &loop->redis_tasks[client->redis.redis - loop->redis.conns];
 }
 
-bool co_redis_watch(struct co_client *client, bool out)
+/* As clients are: each connection once, for every change. */
+bool co_redis_watch(struct co_client *client)
 {
-    struct task *task = &client->task;
+    struct task *task = &client->task, **user = co_redis_task(client);
+    struct redis_conn *redis = client->redis.redis;
     task->events &= (uint8_t)~TASK_REDIS;
-    *co_redis_task(client) = task;
-    return scheduler_watch_once(task->scheduler, client->redis.redis->fd, out,
-                                co_redis_task(client));
+    *user = task;
+    if (!redis->watched)
+        redis->watched = scheduler_watch(task->scheduler, redis->fd, user);
+    return redis->watched;
 }
 
 /* An event that comes late is nobody's. */

@@ -64,9 +64,10 @@ bool co_deadline_passed(const struct conn *conn);
 /* Joins the queue for a connection to Redis: wait for TASK_TURN. */
 void co_redis_queue(struct co_client *client);
 
-/* Has the task told, once, when its connection to Redis is ready: wait for
- * TASK_REDIS, then stop that. Returns false with errno. */
-bool co_redis_watch(struct co_client *client, bool out);
+/* Has the task told of changes of its connection to Redis, after a call that
+ * would have had to wait: wait for TASK_REDIS, then stop that. Returns false
+ * with errno. */
+bool co_redis_watch(struct co_client *client);
 void co_redis_unwatch(struct co_client *client);
 
 /* The request has its reply, or none: the connection passes to the next. */

@@ -110,25 +110,34 @@ bool task_watch(struct task *task, int fd, unsigned events)
     return epoll_ctl(task->scheduler->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* The event carries the place where the task stands, marked by the lowest bit,
- * and not the task, which may be gone by the time that a late one comes. */
-bool scheduler_watch_once(struct scheduler *scheduler, int fd, bool out,
-                          struct task **user)
+void task_unwatch(struct task *task, int fd)
 {
-    struct epoll_event event = {
-        .events = (out ? EPOLLOUT : EPOLLIN) | EPOLLONESHOT,
-        .data.u64 = (uintptr_t)user | 1,
-    };
-    return epoll_ctl(scheduler->epoll_fd, EPOLL_CTL_MOD, fd, &event) == 0 ||
-           epoll_ctl(scheduler->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+    epoll_ctl(task->scheduler->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static void scheduler_handle_event(const struct epoll_event *event)
+/* The event carries the place where the task stands, marked by the lowest bit,
+ * and not the task, which may be gone by the time that a late one comes. */
+bool scheduler_watch(struct scheduler *scheduler, int fd, struct task **user)
+{
+    struct epoll_event event = {.events = READY_EDGES | EPOLLET,
+                                .data.u64 = (uintptr_t)user | 1};
+    return epoll_ctl(scheduler->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static void scheduler_tell_user(struct scheduler *scheduler, struct task **user)
+{
+    if (*user)
+        task_tell(*user, TASK_REDIS);
+    else
+        scheduler->unasked(scheduler, user);
+}
+
+static void scheduler_handle_event(struct scheduler *scheduler,
+                                   const struct epoll_event *event)
 {
     if (event->data.u64 & 1) {
-        struct task *user = *(struct task **)(uintptr_t)(event->data.u64 - 1);
-        if (user)
-            task_tell(user, TASK_REDIS);
+        scheduler_tell_user(scheduler,
+                            (struct task **)(uintptr_t)(event->data.u64 - 1));
         return;
     }
     unsigned ready = ready_of(event->events);
@@ -155,7 +164,7 @@ void scheduler_wait(struct scheduler *scheduler, struct server *server)
     if (n < 0)
         net_wait_failed(server, "epoll_wait");
     for (int i = 0; i < n; i++)
-        scheduler_handle_event(&events[i]);
+        scheduler_handle_event(scheduler, &events[i]);
 }
 
 void scheduler_expire(struct scheduler *scheduler)

@@ -55,6 +55,7 @@ struct scheduler {
     struct node open;     /* tasks; the first one accepts */
     struct node ended;    /* to be freed once the round is over */
     struct node runnable; /* to be resumed in this round or the next */
+    void (*unasked)(struct scheduler *scheduler, struct task **user);
 };
 
 /* Returns false after warn(3). */
@@ -72,11 +73,14 @@ void task_end(struct task *task);
  * false with errno. */
 bool task_watch(struct task *task, int fd, unsigned events);
 
-/* Tells *user, once, that fd is readable, or writable with `out`: a descriptor
- * that serves one task after the other. NULL there: nobody waits. The next
- * call asks for the state as it is then (EPOLLONESHOT, Linux 2.6.2). */
-bool scheduler_watch_once(struct scheduler *scheduler, int fd, bool out,
-                          struct task **user);
+/* The descriptor is about to be closed, which ends the watch; to be called if
+ * somebody else may hold it at this moment. */
+void task_unwatch(struct task *task, int fd);
+
+/* Watches fd for every change until it is closed, and tells *user: for a
+ * descriptor that serves one task after the other. NULL there: nobody waits,
+ * and scheduler->unasked() is told. Returns false with errno. */
+bool scheduler_watch(struct scheduler *scheduler, int fd, struct task **user);
 
 /* Makes a task runnable; or does so if it waits for one of the events. */
 void task_wake(struct task *task);

@@ -148,8 +148,8 @@ static bool co_await_redis(struct redis_request *request, int fd, bool out,
                            uint64_t deadline_ns)
 {
     struct co_client *client = co_client_of(request->conn);
-    (void)fd; /* that of request->redis */
-    bool watched = co_redis_watch(client, out);
+    (void)fd, (void)out; /* of request->redis, which is watched for both */
+    bool watched = co_redis_watch(client);
     int error = watched ? ETIMEDOUT : errno;
     bool came = watched && co_await(&client->task, TASK_REDIS, deadline_ns);
     co_redis_unwatch(client);

@@ -148,8 +148,7 @@ static void stackless_serve_client(struct task *task)
             if (came)
                 client->redis_next = redis_request_start(redis, &co->redis);
             while (came && client->redis_next != REDIS_DONE) {
-                came =
-                    co_redis_watch(co, client->redis_next == REDIS_NEEDS_WRITE);
+                came = co_redis_watch(co);
                 if (came) {
                     STACKLESS_AWAIT(line, task, TASK_REDIS,
                                     client->redis_end_ns, came);

@@ -224,9 +224,12 @@ void stop_watch(int fd)
         shutdown(fd, SHUT_RD);
 }
 
-void stop_unwatch(int fd)
+/* The handler sets `requested` and then reads the bits, we do the opposite, all
+ * in one order (sequentially consistent): one of us sees the other. */
+bool stop_unwatch(int fd)
 {
     fd_bits_remove(&connections, fd);
+    return !requested;
 }
 
 bool stop_has_place(void)

@@ -42,9 +42,12 @@ int stop_fd(void);
 void stop_watch_listener(int fd);
 void stop_unwatch_listener(int fd);
 
-/* Marks a connection as open, so that a stop ends it; unwatch before close. */
+/* Marks a connection as open, so that a stop ends it; unwatch before close.
+ * Returns false once a stop has begun: its handler, in another thread, may hold
+ * the descriptor at this moment, so that close(2) leaves the socket open for as
+ * long. True: none ever will. */
 void stop_watch(int fd);
-void stop_unwatch(int fd);
+bool stop_unwatch(int fd);
 
 /* Passes the signal on to a child process until it is reaped; one that is
  * still there 2.5 s later is killed: more than it may take by its own limits,

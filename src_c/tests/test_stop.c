@@ -32,7 +32,7 @@ static void close_all(void)
     for (int i = 0; i < LISTENERS; i++)
         close(listen_fds[i]);
     for (int i = 0; i < CONNECTIONS; i++) {
-        stop_unwatch(ends[i][0]);
+        assert(!stop_unwatch(ends[i][0]));
         close(ends[i][0]);
         close(ends[i][1]);
     }
@@ -56,7 +56,7 @@ static void a_stop_reaches_all(void)
 {
     stop_install(-1);
     open_all();
-    stop_unwatch(ends[7][0]);
+    assert(stop_unwatch(ends[7][0]));
     stop_unwatch_listener(listen_fds[LISTENERS - 1]);
     raise(SIGTERM);
     assert(stop_requested());

@@ -7,7 +7,7 @@
  *     TABLE=1         beyond RLIMIT_NOFILE, ENFILE in place of EMFILE, as where the
  *                     machine's table is full
  *     SEND_MS=N       each send() takes N ms, whatever signals come
- *     FULL=1          epoll_ctl() of what is to be told once fails with ENOSPC,
+ *     FULL=PORT       epoll_ctl() of a connection to that port fails with ENOSPC,
  *                     as beyond /proc/sys/fs/epoll/max_user_watches
  *     DENIED=1        epoll_pwait2() fails with EPERM, as under a seccomp filter
  *                     that is older than the call
@@ -15,6 +15,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -101,9 +102,13 @@ int epoll_ctl(int epoll_fd, int how, int fd, struct epoll_event *event)
 {
     int (*real)(int, int, int, struct epoll_event *) =
         dlsym(RTLD_NEXT, "epoll_ctl");
-    bool once = event && event->events & EPOLLONESHOT;
+    struct sockaddr_in peer = {0};
+    getpeername(fd, (struct sockaddr *)&peer, &(socklen_t){sizeof peer});
+    const char *port = getenv("FULL");
+    if (!port || ntohs(peer.sin_port) != atoi(port))
+        return real(epoll_fd, how, fd, event);
     errno = ENOSPC;
-    return once && getenv("FULL") ? -1 : real(epoll_fd, how, fd, event);
+    return -1;
 }
 
 int pthread_create(pthread_t *id, const pthread_attr_t *attributes,

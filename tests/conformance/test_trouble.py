@@ -72,7 +72,7 @@ def test_without_epoll_pwait2_it_waits_in_milliseconds(model, preloaded):
 def test_why_redis_cannot_be_watched_is_counted(model, preloaded):
     with upstreams.stub(upstreams.silent) as address:
         flags = ["--workload", "http", "--redis", "{}:{}".format(*address)]
-        preexec = preloaded("faults.c", FULL=1)
+        preexec = preloaded("faults.c", FULL=address[1])
         with serving(model, *flags, preexec=preexec) as server:
             with server.connect() as sock:
                 sock.sendall(b"GET /guestbook HTTP/1.1\r\nHost: test\r\n\r\n")
