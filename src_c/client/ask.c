@@ -203,9 +203,10 @@ static enum ask_verdict http_header(struct ask *ask)
     if (ask->line_bytes == 0)
         return http_body_begins(ask);
     if ((value = header_value(ask->line, "Content-Length"))) {
-        if (!isdigit((unsigned char)*value))
+        char *end;
+        ask->left = strtoull(value, &end, 10);
+        if (!isdigit((unsigned char)*value) || end[strspn(end, " \t")])
             return ASK_MISMATCH;
-        ask->left = strtoull(value, NULL, 10);
     } else if ((value = header_value(ask->line, "Connection"))) {
         http_connection(ask, (char *)value);
     } else if (header_value(ask->line, "Transfer-Encoding")) {

@@ -248,6 +248,7 @@ static enum failure connect_failure(int error)
 {
     switch (error) {
     case ECONNREFUSED: return FAIL_CONNECT_REFUSED;
+    case ECONNRESET: return FAIL_RESET; /* accepted, and reset by then */
     case ETIMEDOUT: return FAIL_CONNECT_TIMEOUT;
     case EMFILE:
     case ENFILE: return FAIL_DESCRIPTORS;

@@ -117,6 +117,17 @@ def test_closed_and_reset_are_told_apart(load, engine, kind):
     assert errors(result) == {kind: 1}
 
 
+def test_reset_at_once_is_a_reset(load, engine):
+    """Also where it comes before the client sees that it is connected."""
+
+    def end(connection: socket.socket, server: FakeServer) -> None:
+        linger = (1).to_bytes(4, sys.byteorder) + bytes(4)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+
+    result, _ = load(end, f"--connections 50 {engine}")
+    assert errors(result) == {"reset": 50}
+
+
 def test_refused_by_closing_at_once(load, engine):
     """A server at its limit accepts and closes: established, but not surviving."""
     result, _ = load(lambda connection, server: None, f"--connections 5 {engine}")
