@@ -293,11 +293,13 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
     """Say whether a server is correct, what limits it, and how it stands.
 
     SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
-    all of them are correct echo servers; 1: one is not; 130: Ctrl-C came, and the page
-    has those that were judged.
+    all of them are correct echo servers; 1: one is not, or this machine failed; 130:
+    Ctrl-C or SIGTERM came. The page then has those that were judged.
     """
     from connlab.judge import hints, judging, page
     from connlab.schema import json_text
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     result = judging.judge(
         servers, quick=quick, say=lambda text: click.echo(text, err=True)
@@ -315,6 +317,8 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
                 click.echo(f"  -> {line}")
         pages = ", ".join(map(_from_here, paths.values()))
         click.echo(f"{result.seconds:.0f} s; {pages}")
+    if result.failed:
+        raise RuntimeError(result.ending)
     if result.stopped:
         raise KeyboardInterrupt(result.ending)
     raise click.exceptions.Exit(0 if result.right else 1)

@@ -3,10 +3,13 @@
 import errno
 import functools
 import json
+import os
 import re
 import shutil
+import signal
 import socket
 import tempfile
+import time
 from collections import Counter
 from dataclasses import replace
 from unittest.mock import Mock
@@ -411,20 +414,40 @@ def test_the_command_writes_a_page_and_says_it_by_its_status(tmp_path, capsys):
     assert html.count("<table") >= 1
 
 
+def ctrl_c():
+    raise KeyboardInterrupt
+
+
+def sigterm():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+
+def failing_machine():
+    raise RuntimeError("no memory here")
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [(ctrl_c, 130), (sigterm, 130), (failing_machine, 1)]
+)
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_ctrl_c_keeps_what_was_judged(monkeypatch, tmp_path, capfd, kept):
+def test_what_was_judged_is_kept(monkeypatch, tmp_path, capfd, kept, end, status):
     """Pages were written at the end, so that a class lost all of its verdicts."""
     names = ["lessons/epoll", "lessons/poll"]
+    before = signal.getsignal(signal.SIGTERM)
 
     def judged(verdict, *_):
         if verdict.server in names[kept:]:
-            raise KeyboardInterrupt
+            end()
         verdict.heard = [Heard("a", "a word")]
         return verdict
 
     monkeypatch.setattr(judging, "_judged", judged)
-    monkeypatch.setattr(judging, "_let_take_turns", Mock(side_effect=KeyboardInterrupt))
-    assert command.main(["judge", *names, "--out", str(tmp_path)]) == 130
+    monkeypatch.setattr(judging, "_let_take_turns", lambda *_: end())
+    try:
+        assert command.main(["judge", *names, "--out", str(tmp_path)]) == status
+    finally:
+        signal.signal(signal.SIGTERM, before)
     out, err = capfd.readouterr()
     assert out.count(": correct") == kept
     if not kept:  # a page of earlier is left alone
@@ -439,6 +462,7 @@ def test_ctrl_c_keeps_what_was_judged(monkeypatch, tmp_path, capfd, kept):
     lost = ["before all turns", "not judged: lessons/poll"][kept == 1]
     assert lost in err
     assert lost in html
+    assert all(("no memory here" in text) is (status == 1) for text in (err, html))
     assert ("1 of 2 servers, judged" in html) is (kept == 1)
 
 

@@ -122,8 +122,8 @@ class Verdict:
 class Judgement:
     """The verdicts on all servers, and what they gave in turns with each other.
 
-    `stopped` by Ctrl-C it has those that were there; `missing` are the labels of the
-    other servers, by their names.
+    `stopped` by Ctrl-C, or by what `failed` here, it has those that were there;
+    `missing` are the labels of the other servers, by their names.
     """
 
     verdicts: list[Verdict]
@@ -131,6 +131,7 @@ class Judgement:
     made_at: str = ""
     seconds: float = 0.0
     stopped: bool = False
+    failed: str = ""
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -143,9 +144,10 @@ class Judgement:
         """What a stop left out; nothing where there was none."""
         if not self.stopped:
             return ""
+        stopped = f"stopped ({self.failed})" if self.failed else "stopped"
         if not self.missing:
-            return "stopped before all turns with models were measured"
-        return f"stopped; not judged: {', '.join(self.missing.values())}"
+            return f"{stopped} before all turns with models were measured"
+        return f"{stopped}; not judged: {', '.join(self.missing.values())}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -154,6 +156,7 @@ class Judgement:
             "seconds": self.seconds,
             "right": self.right,
             "stopped": self.stopped,
+            "failed": self.failed,
             "missing": self.missing,
             "machine": {
                 "descriptors": machine.limits()["descriptors"]["hard"],
@@ -172,12 +175,13 @@ def judge(
 
     Their `names` are command lines with ``{port}``, entries of ``servers.toml`` or
     models. `quick`: only whether they are correct, and up to a hundred clients. What is
-    being tried is told to `say`. After Ctrl-C what was judged is kept.
+    being tried is told to `say`. What was judged is kept after Ctrl-C, and where the
+    machine fails.
 
     Raises ValueError for a name that nobody has, a server that cannot run here or
-    serves no echo, or a command line without ``{port}``; RuntimeError where this
-    machine lacks what the least of a client takes; KeyboardInterrupt before the first
-    verdict.
+    serves no echo, or a command line without ``{port}``. Before the first verdict:
+    RuntimeError where this machine lacks what the least of a client takes, and
+    KeyboardInterrupt.
     """
     began = time.monotonic()
     binaries = programs.built()
@@ -194,10 +198,10 @@ def judge(
             del judgement.missing[name]
         if not quick:
             _let_take_turns(judgement, say)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RuntimeError) as error:
         if not judgement.verdicts:
             raise
-        judgement.stopped = True
+        judgement.stopped, judgement.failed = True, str(error)
     judgement.seconds = time.monotonic() - began
     return judgement
 
