@@ -100,6 +100,19 @@ def test_processors_without_a_name_are_told_apart(monkeypatch):
     assert len(seen) == 2
 
 
+X86 = "cpu family\t: 26\nmodel\t\t: {}\nmodel name\t: AMD EPYC\nstepping\t: 1\n"
+
+
+def test_processors_that_are_called_alike_are_told_apart(monkeypatch):
+    seen = []
+    for model in (2, 17):
+        files = {"/proc/cpuinfo": X86.format(model)}
+        monkeypatch.setattr(procfs, "read_text", lambda path, f=files: f.get(path, ""))
+        seen.append(machine.environment({}))
+    assert machine.differences(*seen) == "cpu_model"
+    assert seen[0]["cpu_model"] == "family 26, model 2, stepping 1"
+
+
 def test_trials_on_other_cores_are_of_another_class(monkeypatch):
     seen = [machine.environment({})]
     for text in ("0", "1", "1,0", "0,1"):

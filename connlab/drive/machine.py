@@ -103,7 +103,8 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
 
     A quota of CPU time, the number of physical cores and the cores that were chosen are
     in it only where there is a quota, where there are fewer than cores, and where some
-    were chosen.
+    were chosen. `cpu_model` tells apart processors that a virtual machine calls alike
+    ("AMD EPYC"); None where the kernel has no such numbers.
     """
     available, quota = cores.available(), procfs.cpu_quota()
     physical = len(cores.physical(available))
@@ -120,6 +121,7 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
         "architecture": platform.machine(),
         "libc": " ".join(platform.libc_ver()),
         "cpu": _cpu(),
+        "cpu_model": _cpu_model(),
         "cores": len(available),
         "governor": _line("cpu/cpu0/cpufreq/scaling_governor"),
         "congestion_control": sysctl("net.ipv4.tcp_congestion_control"),
@@ -236,6 +238,12 @@ def _cpu() -> str:
     facts = _cpuinfo()
     numbers = [f"{n} {facts[n]}" for n in ("CPU implementer", "CPU part") if n in facts]
     return facts.get("model name") or ", ".join(numbers) or platform.processor()
+
+
+def _cpu_model() -> str | None:
+    facts = _cpuinfo()
+    names = {"family": "cpu family", "model": "model", "stepping": "stepping"}
+    return ", ".join(f"{k} {facts[v]}" for k, v in names.items() if v in facts) or None
 
 
 def _cpuinfo() -> dict[str, str]:

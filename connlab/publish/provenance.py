@@ -237,6 +237,7 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     memory = get("machine.memory_bytes")
     facts = [
         ("processor", get("machine.cpu")),
+        ("processor model", get("machine.cpu_model")),
         ("cores", get("machine.cores")),
         ("physical cores", get("machine.physical_cores")),
         ("memory", memory and f"{memory / 2**30:.1f} GiB"),
