@@ -603,6 +603,41 @@ def test_sets_in_which_no_answer_waited_for_the_client_count():
 
 
 @pytest.mark.parametrize(
+    ("load", "whole"),
+    [
+        ({}, False),
+        ({"connections": 101}, True),
+        ({"size": 65536}, True),
+        ({"workload": "http"}, True),
+        ({"workload": "work", "delay": "5"}, True),
+        ({"workload": "work", "delay": "5", "rate": 100.0}, False),
+    ],
+)
+def test_a_rate_is_of_whole_slices_where_that_of_a_trial_is(load, whole):
+    """Else what `compare` and a study say of one load would differ by some per cent.
+
+    Each turn of 20 ms has requests to `epoll` of 5 ms, to `poll` of 10 ms, of which
+    none ends in the lead-in.
+    """
+    plan = make_plan(["epoll", "poll"], **load)
+    lead_in_s = measure._setting(plan, plan.servers, 0, None).lead_in_s
+    rates = {"epoll": 200, "poll": 100, "epoll again": 200}
+    result = comparison.Comparison(plan)
+    for number in range(comparison.SETS_MIN):
+        seen = outcome(plan, rates, places=3)
+        for row in seen.slices:
+            row["requests"] = {0: 4, 1: 2, 2: 4}[row["target"]]
+            row["slice_seconds"] = 0.02 if row["target"] != 1 else 0.021
+            row["seconds"] = row["slice_seconds"] - lead_in_s
+        result.add(measure.Set(number, tuple(rates), seen))
+    left_out_s = 0 if whole else lead_in_s
+    epoll, poll = 4 / (0.02 - left_out_s), 2 / (0.021 - left_out_s)
+    assert plan.whole_slices is whole
+    assert result.levels("epoll", "rate").value == pytest.approx(epoll)
+    assert result.ratios("rate")["poll"].value == pytest.approx(poll / epoll)
+
+
+@pytest.mark.parametrize(
     ("rate", "lasted_s", "p50_ns", "said"),
     [
         (1000, 0.05, 1e7, "poll 2.50"),  # 30 ms of requests are left at the edge

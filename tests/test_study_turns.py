@@ -59,6 +59,13 @@ def test_the_lead_in_costs_but_is_no_part_of_the_rate(lead_in, cpu_s):
     assert made["cpu"].item() == pytest.approx(cpu_s)
 
 
+def test_of_a_whole_slice_the_lead_in_is_a_part():
+    """Four answers of 5 ms in 20 ms: none of them in the lead-in of 1 ms."""
+    made = slices_of({"epoll": [200]}).assign(seconds=0.019, slice_seconds=0.02)
+    rates = {w: turns.per_round(made, whole=w)["rate"].item() for w in (True, False)}
+    assert rates == {True: pytest.approx(200), False: pytest.approx(200 / 0.95)}
+
+
 def test_a_slice_without_requests_or_clock_has_no_number():
     made = slices_of({"epoll": [0, 1000], "poll": [1000, 1000]})
     made.loc[(made["server"] == "poll") & (made["round"] == 1), "server_cpu_ns"] = 0

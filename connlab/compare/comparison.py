@@ -82,7 +82,8 @@ class Comparison:
             trial=measured.number, server=[names[i] for i in slices["target"]]
         )
         self.slices.append(slices)
-        summary = _summary(slices, names, outcome.reports)
+        whole = self.plan.whole_slices
+        summary = _summary(slices, names, outcome.reports, whole=whole)
         if self.plan.location.remote:
             summary = summary.assign(**_clients_afar(outcome.reports))
         self.sets.append(summary.assign(trial=measured.number))
@@ -179,7 +180,8 @@ class Comparison:
     def log_ratios(self, metric: str) -> pd.DataFrame:
         """Return a row for each set and a column for each server but the baseline."""
         if metric in ("rate", "cpu"):
-            rounds = ratios_of_turns.per_round(pd.concat(self.slices))
+            slices, whole = pd.concat(self.slices), self.plan.whole_slices
+            rounds = ratios_of_turns.per_round(slices, whole=whole)
         else:
             rounds = self.all_sets.assign(round=0)
         columns = {}
@@ -320,11 +322,14 @@ def compare(
     return comparison
 
 
-def _summary(slices: pd.DataFrame, names: tuple, reports: list[dict]) -> pd.DataFrame:
+def _summary(
+    slices: pd.DataFrame, names: tuple, reports: list[dict], *, whole: bool
+) -> pd.DataFrame:
     sums = slices.groupby("server")[_SUMMED].sum()
     sums["all_requests"] = sums["lead_in_requests"] + sums["requests"]
     table = pd.DataFrame({"server": names}).set_index("server")
-    table["rate"] = sums["requests"] / sums["seconds"]
+    counted = ("all_requests", "slice_seconds") if whole else ("requests", "seconds")
+    table["rate"] = sums[counted[0]] / sums[counted[1]]
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
     table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for column, (section, key) in _REPORTED.items():

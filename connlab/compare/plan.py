@@ -85,6 +85,15 @@ class Plan:
         return self.client.get("rate") is not None
 
     @property
+    def whole_slices(self) -> bool:
+        """Whether rates are of whole slices, as in trials of the same load."""
+        users = {"loop": "open" if self.open_loop else "closed"}
+        users["active"] = self.client["connections"]
+        pause = turns.PAUSE_REMOTE if self.location.remote else None
+        load = {"factors": self.client, "client": users, "turns": {"pause_ms": pause}}
+        return schema.counts_whole_slices(load)
+
+    @property
     def set_s(self) -> float:
         """What a set is expected to take, in seconds."""
         slices_s = self.client["duration"] + self.client["warmup"]

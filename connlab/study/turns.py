@@ -47,21 +47,25 @@ MARGIN = 0.05
 """Two servers are alike when the interval of their ratio lies within this of 1."""
 
 
-def per_round(slices: pd.DataFrame) -> pd.DataFrame:
+def per_round(slices: pd.DataFrame, *, whole: bool = False) -> pd.DataFrame:
     """Return rate and CPU time per request of each slice.
 
     `slices` has one row per slice of a round that counts, with ``trial``, ``round``,
     ``server``, and of the client's table ``lead_in_requests``, ``requests``,
     ``seconds`` and ``server_cpu_ns``. Added are ``rate`` (requests/s, without the
-    lead-in) and ``cpu`` (seconds of the server's CPU time per request, over the whole
-    slice, as its clock is exact only while the server rests). What cannot be had (no
-    request, a CPU clock that was not brought up to date) is not a number.
+    lead-in, or of the `whole` slice, of ``slice_seconds``:
+    `connlab.schema.counts_whole_slices` says when) and ``cpu`` (seconds of the server's
+    CPU time per request, over the whole slice, as its clock is exact only while the
+    server rests). What cannot be had (no request, a CPU clock that was not brought up
+    to date) is not a number.
     """
     requests = slices["requests"].where(slices["requests"] > 0)
     spent = slices["server_cpu_ns"].where(slices["server_cpu_ns"] > 0) / 1e9
+    all_requests = slices["lead_in_requests"] + requests
+    counted = requests / slices["seconds"]
     return slices[["trial", "round", "server"]].assign(
-        rate=requests / slices["seconds"],
-        cpu=spent / (slices["lead_in_requests"] + requests),
+        rate=all_requests / slices["slice_seconds"] if whole else counted,
+        cpu=spent / all_requests,
     )
 
 
