@@ -522,6 +522,13 @@ def test_unanswered_requests_are_slower_than_all_others():
     assert quantiles["p99_ns"] is None
 
 
+@pytest.mark.parametrize(("unanswered", "median_ns"), [(0, 0), (1, None)])
+def test_where_nobody_was_answered_no_time_is_known(unanswered, median_ns):
+    """As one client reports it: 0 of no requests, nothing of those without answers."""
+    nothing = {"n": 0, "min_ns": 0, "max_ns": 0}
+    assert group._quantiles({}, unanswered, nothing)["p50_ns"] == median_ns
+
+
 def fake(name: str, lost: str = "") -> Mock:
     """Return a host whose agent starts a program; or is lost when asked, or before."""
     host = Mock(spec=["name", "lost", "revive", "starting", "result", "stopping"])

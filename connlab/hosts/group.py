@@ -279,7 +279,7 @@ def _quantiles(
     for name, q in quantiles.items():
         rank = max(1, math.ceil(q * (n + unanswered)))
         if rank > n:
-            values[name] = None if n else 0
+            values[name] = None if n + unanswered else 0
         elif rank in (1, n):  # the ends are known exactly
             values[name] = least if rank == 1 else most
         else:
