@@ -50,6 +50,12 @@ def test_only_what_is_asked_for_is_measured():
     assert {"timer", "switch"} == set(facts) & set(ARRAYS)
 
 
+def test_of_a_hundred_sleeps_the_99th_percentile_is_not_the_longest():
+    late = measured("--what=timer", "--duration=0.1", "--repeats=3")["timer"]
+    pairs = zip(late["overshoot_p99_ns"], late["overshoot_max_ns"], strict=True)
+    assert any(p99 < longest for p99, longest in pairs)
+
+
 def test_a_call_costs_more_than_the_entry_that_is_a_part_of_it():
     """Others can only make a call cost more: the least of twenty short windows."""
     flags = ["--what=calls", "--connections=100", "--duration=0.02", "--repeats=20"]

@@ -194,9 +194,10 @@ struct floor_overshoot floor_timer(const struct floor_plan *plan)
         late_ns[i] = (double)(clock_now_ns() - due);
     }
     qsort(late_ns, n, sizeof *late_ns, compare);
+    size_t p99_rank = (n * 99 + 99) / 100; /* rounded up, as hist.h does */
     return (struct floor_overshoot){
         .median_ns = late_ns[n / 2],
-        .p99_ns = late_ns[n * 99 / 100],
+        .p99_ns = late_ns[p99_rank - 1],
         .max_ns = late_ns[n - 1],
     };
 }
