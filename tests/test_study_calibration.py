@@ -33,6 +33,13 @@ def test_a_report_becomes_rows_in_base_units():
     assert trip["repeat"].tolist() == [0, 2]
 
 
+def test_of_a_hundred_sleeps_the_longest_is_printed_as_such():
+    """Reports until 29 November 2026 have it as their 99th percentile as well."""
+    late = {f"overshoot_{name}_ns": [26_000] for name in ("p50", "p99", "max")}
+    rows = calibration.floors({"timer": late})
+    assert rows["label"].tolist() == ["timer late, median", "timer late, longest"]
+
+
 def test_lines_go_through_results(tmp_path):
     row = {"metric": "ceiling_rps", "value": 2e5, "lo": 1e5, "hi": 3e5}
     row |= {"n": 5, "level": 0.95, "method": "t"}
