@@ -91,6 +91,36 @@ def test_rounds_without_a_value_are_left_out():
     assert rounds.to_baseline(arm, [base], COLUMNS)["throughput_rps"] is None
 
 
+@pytest.mark.parametrize(
+    ("holds", "per_connection", "cost_ms"),
+    [("processes", 1, 22 / 90), ("processes", 0, 24 / 90), ("descriptors", 1, 24 / 90)],
+)
+def test_cpu_time_in_steps_of_ten_ms_is_that_of_all_rounds(
+    holds, per_connection, cost_ms
+):
+    """As of children that ended: a median over rounds would be one of the steps."""
+    arm, base = trial(1, disturbed=(11,)), trial(2, disturbed=(11,))
+    arm["server"] = {"model": {"holds": holds}}
+    arm["factors"] = {"requests_per_connection": per_connection}
+    arm["turns"] |= {"lead_in_requests": [10] * 9, "requests": [80] * 9}
+    arm["turns"]["server_cpu_ns"] = [n * 10**6 for n in (24, 14, 34, 24, 24, 0, 34, 22)]
+    arm["turns"]["server_cpu_ns"] += [10**9]  # disturbed
+    base["turns"] |= {"lead_in_requests": [0] * 9, "requests": [1] * 9}
+    base["turns"]["server_cpu_ns"] = [10**6] * 9
+    metric = "server_cpu_per_request_s"
+    log = rounds.to_baseline(arm, [base], [metric])[metric]
+    assert math.exp(log) == pytest.approx(cost_ms)
+
+
+def test_rounds_without_cpu_time_have_none_in_steps_either():
+    arm = trial(1)
+    arm["server"] = {"model": {"holds": "processes"}}
+    arm["factors"] = {"requests_per_connection": 1}
+    for column, values in (("server_cpu_ns", [None] * 9), ("requests", [0] * 9)):
+        made = {**arm, "turns": arm["turns"] | {column: values}}
+        assert np.isnan(rounds.Rounds(made).logs["server_cpu_per_request_s"]).all()
+
+
 def test_the_p99_of_slices_is_known_in_an_open_loop_only():
     arm, base = trial(1), trial(2)
     arm["turns"]["response_p99_ns"] = base["turns"]["response_p99_ns"] = []
