@@ -139,6 +139,22 @@ def test_rounds_that_others_disturbed_are_in_no_mean():
     assert schema.flatten(before)["rest_cpu_share"] is None
 
 
+@pytest.mark.parametrize(
+    ("holds", "per_connection", "requests"),
+    [("descriptors", 0, 84), ("descriptors", 1, 84), ("processes", 1, 126)],
+)
+def test_a_slice_after_which_the_clock_stood_still_has_no_cpu_time(
+    holds, per_connection, requests
+):
+    """Its time is in the rest before the next one; but a tick may have had none."""
+    spent = {"server_cpu_ns": [8_000_000, 0, 8_000_000], "requests": [38, 42, 38]}
+    trial = in_turns(ECHO | {"requests_per_connection": per_connection}, **spent)
+    trial["turns"]["disturbed"] = []
+    trial["server"]["model"]["holds"] = holds
+    cost_s = schema.flatten(trial)["server_cpu_per_request_s"]
+    assert cost_s == pytest.approx(16e-3 / requests)
+
+
 def test_threads_of_one_physical_core_are_marked():
     assert schema.flatten(_trial())["cores_siblings"] is None
     sets = {"server": [0], "client": [1], "shared": False, "siblings": True}

@@ -12,6 +12,7 @@ from connlab.schema.derived import (
     client_cpu_s,
     counted_rounds,
     counts_whole_slices,
+    cpu_in_ticks,
     excluding,
     load_gate,
     pick,

@@ -248,12 +248,31 @@ def _bytes_rate(trial: Mapping) -> float | None:
     return product(each, _throughput(trial))
 
 
+def cpu_in_ticks(trial: Mapping) -> bool:
+    """Whether the CPU time of a slice is known in steps of 10 ms only.
+
+    That of children that have ended is (``src_c/client/client_watch.h``), so of a
+    process per connection where clients come anew. Their sum over rounds is known.
+    """
+    anew = pick(trial, "factors.requests_per_connection")
+    return bool(anew) and pick(trial, "server.model.holds") == "processes"
+
+
 def _cpu_per_request(trial: Mapping) -> float | None:
-    """Return seconds of the server's CPU time, in turns of whole slices."""
+    """Return seconds of the server's CPU time, in turns of whole slices.
+
+    Without the slices after which its clock had not moved, as the server still ran: the
+    clock tells of them later, in the time between two turns.
+    """
     names = ("server_cpu_ns", "requests", "lead_in_requests")
-    spent_ns, *requests = (_of_counted_rounds(trial, name) for name in names)
-    if spent_ns and total(*requests):
-        return spent_ns * 1e-9 / total(*requests)
+    columns = (counted_rounds(trial, name) for name in names)
+    rows = [row for row in zip(*columns, strict=False) if row[0] is not None]
+    if not cpu_in_ticks(trial):
+        rows = [row for row in rows if row[0] > 0]
+    spent_ns = sum(row[0] for row in rows)
+    requests = sum(sum(row[1:]) for row in rows)
+    if spent_ns and requests:
+        return spent_ns * 1e-9 / requests
     return ratio(_server_cpu(trial), _served_requests(trial))
 
 
