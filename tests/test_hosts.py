@@ -515,6 +515,20 @@ def test_one_report_merged_is_itself(reported, lasts):
     assert merged["fairness"]["jain"] == pytest.approx(jain, rel=1e-5)
 
 
+def test_requests_of_turns_add_and_an_end_that_one_client_saw_stands(reported):
+    turns = ("--slice", "5ms", "--duration", 0.05)
+    runs = [reported("--connections", n, *turns) for n in (1, 2)]
+    reports = [report["targets"][0] for report, _ in runs]
+    early = {"round": 3, "reason": "hung"}
+    reports[1]["slices"]["ended_early"] = early
+    merged = group.merged(reports, [histogram for _, histogram in runs], 0)
+    for name in ("requests", "lead_in_requests", "client_cpu_s"):
+        each = [report["slices"][name] for report in reports]
+        assert merged["slices"][name] == pytest.approx(sum(each))
+    assert merged["slices"]["requests"] == merged["window"]["requests"]
+    assert merged["slices"]["ended_early"] == early
+
+
 def test_unanswered_requests_are_slower_than_all_others():
     moments = {"n": 98, "min_ns": 100, "max_ns": 101}
     quantiles = group._quantiles({(100, 102): 98}, 2, moments)

@@ -210,6 +210,8 @@ def merged(
         report[name] = moments | _quantiles(slots[name], unanswered or 0, moments)
     report["fairness"] = _fairness(reports)
     report["self"] = _self([r["self"] for r in reports])
+    if slices := [r["slices"] for r in reports if "slices" in r]:
+        report["slices"] = _turns(slices)
     stops = [r.get("stop") for r in reports]
     report["stop"] = next((stop for stop in stops if stop != "duration"), "duration")
     return report
@@ -315,6 +317,16 @@ def _self(clients: Sequence[Mapping]) -> dict[str, Any]:
         **worst,
         **_sums(clients, "cpu_user_s", "cpu_system_s", "cpu_window_s", "lag_n"),
         **{name: max(client[name] for client in clients) for name in lags},
+    }
+
+
+def _turns(clients: Sequence[Mapping]) -> dict[str, Any]:
+    """Return what turns came to: counts add, the first early end stands."""
+    ends = (client["ended_early"] for client in clients)
+    return {
+        **clients[0],
+        **_sums(clients, "lead_in_requests", "requests", "client_cpu_s"),
+        "ended_early": next(filter(None, ends), None),
     }
 
 
