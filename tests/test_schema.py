@@ -79,6 +79,20 @@ def test_the_servers_share_is_of_the_cores_that_its_workers_could_use(
     assert schema.flatten(trial)["server_cpu_share"] == pytest.approx(share)
 
 
+@pytest.mark.parametrize(
+    ("workers_each", "share"), [(0, 0.75), (1, 0.75 / 4), (2, 0.75 / 4)]
+)
+def test_threads_that_serve_a_client_each_count_even_where_nobody_saw_them(
+    workers_each, share
+):
+    """Of 20 clients that come anew in each turn there is none between two turns."""
+    trial = _trial(cores={"server": [0, 1, 2, 3], "client": [9], "shared": False})
+    trial["server"]["model"]["workers_each"] = workers_each
+    trial["server"]["stats"] |= {"workers_started": 5000, "open_max": 20}
+    trial["server"]["samples"]["threads_max"] = 1
+    assert schema.flatten(trial)["server_cpu_share"] == pytest.approx(share)
+
+
 def in_turns(factors: dict, *, loop: str = "closed", **more) -> dict:
     """Return a trial of three slices of 20 ms, of which others disturbed the second."""
     kept = {"round": [4, 5, 6], "disturbed": [5], "lead_in_ms": 1.0, "pause_ms": None}

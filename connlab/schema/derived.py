@@ -296,11 +296,15 @@ def _server_width(trial: Mapping) -> int:
     """Return how many cores the server could keep busy at once.
 
     A thread that only accepts serves nobody: where the server reports how many workers
-    it started, no more than these count.
+    it started, no more than these count. The driver may have seen none of the threads
+    that serve a client each, where clients come anew in every turn and it looked
+    between two of these; the server counted its clients.
     """
-    threads = pick(trial, "server.samples.threads_max") or 0
-    per_worker = max(1, pick(trial, "server.model.workers_each") or 0)
-    workers = (pick(trial, "server.stats.workers_started") or 0) * per_worker or threads
+    each = pick(trial, "server.model.workers_each") or 0
+    seen = pick(trial, "server.samples.threads_max") or 0
+    threads = max(seen, each * (pick(trial, "server.stats.open_max") or 0))
+    started = pick(trial, "server.stats.workers_started") or 0
+    workers = started * max(1, each) or threads
     return min(len(pick(trial, "cores.server") or []), threads, workers)
 
 
