@@ -602,6 +602,16 @@ def test_sets_in_which_no_answer_waited_for_the_client_count():
     assert result.limits() == dict.fromkeys(names, "server-bound")
 
 
+@pytest.mark.parametrize(("per_connection", "known"), [(1, {"fork"}), (None, set())])
+def test_of_a_process_for_each_client_that_comes_anew_cpu_time_is_in_ticks(
+    per_connection, known
+):
+    plan = make_plan(["epoll", "fork"], requests_per_connection=per_connection)
+    assert plan.in_ticks == known
+    again = make_plan(["fork", "epoll"], requests_per_connection=per_connection)
+    assert again.in_ticks == known | {f"{name} again" for name in known}
+
+
 @pytest.mark.parametrize(
     ("load", "whole"),
     [

@@ -66,6 +66,18 @@ def test_of_a_whole_slice_the_lead_in_is_a_part():
     assert rates == {True: pytest.approx(200), False: pytest.approx(200 / 0.95)}
 
 
+def test_cpu_time_in_ticks_is_that_of_all_slices_of_a_trial():
+    """14, 24 and 34 ms: what children used that ended, in steps of 10 ms."""
+    made = slices_of({"epoll": [100] * 4, "fork": [100] * 3 + [0]})
+    made["server_cpu_ns"] = [8e6, 0, 8e6, 8e6, 24e6, 14e6, 34e6, 0]
+    made = pd.concat([made, made.assign(trial=1, server_cpu_ns=4e6)])
+    rounds = turns.per_round(made, in_ticks={"fork"}).set_index(["trial", "server"])
+    costs = rounds["cpu"].groupby(level=["trial", "server"]).agg(list)
+    assert costs[0, "fork"] == pytest.approx([12e-3] * 3 + [math.nan], nan_ok=True)
+    assert costs[0, "epoll"][:2] == pytest.approx([4e-3, math.nan], nan_ok=True)
+    assert costs[1, "fork"][0] == pytest.approx(16e-3 / 6)
+
+
 def test_a_slice_without_requests_or_clock_has_no_number():
     made = slices_of({"epoll": [0, 1000], "poll": [1000, 1000]})
     made.loc[(made["server"] == "poll") & (made["round"] == 1), "server_cpu_ns"] = 0

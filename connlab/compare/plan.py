@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from connlab import schema
@@ -41,12 +41,14 @@ _SERVER_FACTORS = (
 class Server:
     """One of the servers: its name in the table, its settings for `drive`.
 
-    ``against`` names the server that it is held against, if not the baseline.
+    ``against`` names the server that it is held against, if not the baseline; ``holds``
+    says what bounds how many clients it serves (``server --list``).
     """
 
     name: str
     factors: Mapping[str, Any]
     against: str | None = None
+    holds: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,17 @@ class Plan:
         pause = turns.PAUSE_REMOTE if self.location.remote else None
         load = {"factors": self.client, "client": users, "turns": {"pause_ms": pause}}
         return schema.counts_whole_slices(load)
+
+    @property
+    def in_ticks(self) -> set[str]:
+        """The servers whose CPU time in a slice is known in steps of 10 ms only."""
+        return {
+            server.name
+            for server in self.servers
+            if schema.cpu_in_ticks(
+                {"factors": self.client, "server": {"model": {"holds": server.holds}}}
+            )
+        }
 
     @property
     def set_s(self) -> float:
@@ -153,7 +166,7 @@ def make_plan(
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ValueError(f"servers: {', '.join(repeated)} twice; once is enough")
     baseline = chosen[0]
-    chosen.append(Server(f"{baseline.name} {AGAIN}", baseline.factors))
+    chosen.append(replace(baseline, name=f"{baseline.name} {AGAIN}"))
     of_workload: dict[str, dict[str, Any]] = {
         "echo": {"size": size or 64},
         "work": {"delay": delay},
@@ -298,7 +311,7 @@ def _server(
     factors |= _model_settings(model, connections, settings)
     factors |= dict(_setting(word, text) for word in own_settings.split(",") if word)
     servers.check_settings(name, factors)
-    return Server(text, factors)
+    return Server(text, factors, holds=model.holds)
 
 
 def _model_settings(

@@ -31,7 +31,7 @@ times as many slices.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -47,7 +47,9 @@ MARGIN = 0.05
 """Two servers are alike when the interval of their ratio lies within this of 1."""
 
 
-def per_round(slices: pd.DataFrame, *, whole: bool = False) -> pd.DataFrame:
+def per_round(
+    slices: pd.DataFrame, *, whole: bool = False, in_ticks: Collection[str] = ()
+) -> pd.DataFrame:
     """Return rate and CPU time per request of each slice.
 
     `slices` has one row per slice of a round that counts, with ``trial``, ``round``,
@@ -57,15 +59,21 @@ def per_round(slices: pd.DataFrame, *, whole: bool = False) -> pd.DataFrame:
     `connlab.schema.counts_whole_slices` says when) and ``cpu`` (seconds of the server's
     CPU time per request, over the whole slice, as its clock is exact only while the
     server rests). What cannot be had (no request, a CPU clock that was not brought up
-    to date) is not a number.
+    to date) is not a number. Of servers whose time is known `in_ticks` (10 ms;
+    `connlab.schema.cpu_in_ticks`) it is that of all slices of a trial together.
     """
     requests = slices["requests"].where(slices["requests"] > 0)
     spent = slices["server_cpu_ns"].where(slices["server_cpu_ns"] > 0) / 1e9
     all_requests = slices["lead_in_requests"] + requests
     counted = requests / slices["seconds"]
+    cost = spent / all_requests
+    if in_ticks:
+        sums = slices.assign(all_requests=all_requests).groupby(["trial", "server"])
+        sums = sums[["server_cpu_ns", "all_requests"]].transform("sum")
+        mean = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
+        cost = cost.mask(slices["server"].isin(in_ticks) & (requests > 0), mean)
     return slices[["trial", "round", "server"]].assign(
-        rate=all_requests / slices["slice_seconds"] if whole else counted,
-        cpu=spent / all_requests,
+        rate=all_requests / slices["slice_seconds"] if whole else counted, cpu=cost
     )
 
 
