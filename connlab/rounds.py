@@ -34,13 +34,13 @@ class Rounds:
 
     From a trial as `connlab.schema.Trial` dumps it. `number` are the rounds; `logs`
     has an array of their shape for each of `METRICS`; not a number where a round has
-    none, or does not count because others disturbed its set.
+    none, or does not count (`connlab.schema.skipped_rounds`).
     """
 
     def __init__(self, trial: Mapping[str, Any]) -> None:
         turns = trial["turns"]
         self.number = np.asarray(turns["round"], dtype=int)
-        counts = ~np.isin(self.number, turns.get("disturbed") or [])
+        counts = ~np.isin(self.number, list(schema.skipped_rounds(trial)))
 
         def column(name: str) -> np.ndarray:
             values = np.asarray(turns.get(name) or [np.nan] * len(counts), dtype=float)

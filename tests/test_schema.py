@@ -2,12 +2,14 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 import study_made as made
 from pydantic import ValidationError
 
 from connlab import schema
+from connlab.rounds import Rounds
 from connlab.schema.derived import DERIVED
 
 
@@ -151,6 +153,36 @@ def test_rounds_that_others_disturbed_are_in_no_mean():
     before = in_turns(ECHO)
     del before["turns"]["rest_cpu_ns"]
     assert schema.flatten(before)["rest_cpu_share"] is None
+
+
+@pytest.mark.parametrize(
+    ("first", "warmed", "asked_s", "skipped"),
+    [
+        (0, 0, 0.1, {0, 1}),
+        (0, 0, None, {1}),  # none was asked for
+        (0, 3, 0.1, {1}),
+        (5, 0, 0.1, {6}),
+    ],
+)
+def test_a_first_round_that_was_to_be_warm_up_counts_nowhere(
+    first, warmed, asked_s, skipped
+):
+    kept = {"round": [first, first + 1, first + 2], "disturbed": [first + 1]}
+    trial = in_turns(ECHO | {"warmup": asked_s}, **kept)
+    trial["turns"]["requests"] = [19, 5, 38]
+    trial["client"]["slices"] = {"warmup": warmed}
+    assert schema.skipped_rounds(trial) == skipped
+    rate = 2000 if 0 in skipped else 57 / 0.038
+    assert schema.flatten(trial)["throughput_rps"] == pytest.approx(rate)
+    logs = Rounds(trial).logs["throughput_rps"]
+    counted = [n not in skipped for n in kept["round"]]
+    assert np.isfinite(logs).tolist() == counted
+
+
+def test_an_only_round_counts_without_warm_up():
+    trial = in_turns(ECHO | {"warmup": 0.1}, round=[0, 1, 2], disturbed=[1, 2])
+    trial["client"]["slices"] = {"warmup": 0}
+    assert schema.counted_rounds(trial, "requests") == [38]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from connlab.schema.derived import (
     load_gate,
     pick,
     refused_reason,
+    skipped_rounds,
     verdicts,
 )
 from connlab.schema.facts import (

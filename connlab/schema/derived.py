@@ -198,15 +198,28 @@ def counts_whole_slices(trial: Mapping) -> bool:
 _SMALL, _FEW = 1024, 100
 
 
-def counted_rounds(trial: Mapping, name: str) -> list[Any]:
-    """Return a list of `turns` without the rounds that others disturbed.
+def skipped_rounds(trial: Mapping) -> set[int]:
+    """Return the numbers of the rounds that count in no mean and no ratio.
 
-    Empty where servers took no turns, or where the trial lacks the list.
+    Those that others disturbed, and the very first where it was to be warm-up: until
+    29 November 2026 the client's warm-up began with `--settle`, so that none was left
+    where that took as long. An only round stays.
     """
     turns = trial.get("turns") or {}
     disturbed = set(turns.get("disturbed") or ())
+    cold = pick(trial, "factors.warmup") and pick(trial, "client.slices.warmup") == 0
+    others = set(turns.get("round") or ()) - disturbed - {0}
+    return disturbed | {0} if cold and others else disturbed
+
+
+def counted_rounds(trial: Mapping, name: str) -> list[Any]:
+    """Return a list of `turns` without `skipped_rounds`.
+
+    Empty where servers took no turns, or where the trial lacks the list.
+    """
+    turns, skipped = trial.get("turns") or {}, skipped_rounds(trial)
     pairs = zip(turns.get("round") or (), turns.get(name) or (), strict=False)
-    return [value for number, value in pairs if number not in disturbed]
+    return [value for number, value in pairs if number not in skipped]
 
 
 def _of_counted_rounds(trial: Mapping, name: str) -> float | None:
