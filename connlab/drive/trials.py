@@ -318,9 +318,14 @@ def checked(report: dict | None) -> tuple[schema.Client | None, schema.Failure |
 
 
 def empty(client: schema.Client | None) -> schema.Failure | None:
-    """Return the failure of a client whose report holds no connection or no request."""
+    """Return the failure of a client whose report holds too little to be a trial's.
+
+    It was cut short, as where a process of it died, or has no connection or no request.
+    """
     if client is None:
         return None
+    if client.stop == "interrupted":
+        return failed("client-failed", "the client was stopped, or lost a process")
     counts = [f"{kind} {n}" for kind, n in (client.errors or {}).items() if n]
     errors = f" ({', '.join(counts)})" if counts else ""
     if not client.connections.established:

@@ -17,7 +17,7 @@ static const uint64_t HEAD_START_NS = 60000;
 /* A server goes to sleep after its last answer, and only then is its CPU clock
  * exact: looks at it come so long after each other, at most so many. */
 static const uint64_t ASLEEP_NS = 30000;
-enum { ASLEEP_LOOKS = 20, BUSY_LOOKS = 2 };
+enum { ASLEEP_LOOKS = 170, RESTLESS_LOOKS = 20, BUSY_LOOKS = 2 };
 /* A client that is late by less than this part of a response time does not
  * matter: 1 / 10. */
 enum { LATE_PART = 10 };
@@ -86,8 +86,8 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     r->shared = shared;
     r->file = shared->slices_file;
     r->rng = rng_make(plan->order_seed, 0x726f756e6473);
-    r->start_ns = r->since_ns =
-        plan_is_fixed(plan) ? shared->begin_at_ns : shared->start_ns;
+    r->start_ns = plan_is_fixed(plan) ? shared->begin_at_ns : shared->start_ns;
+    r->since_ns = clock_now_ns();     /* --settle is over, and is no warm-up */
     r->position = plan->target_count; /* no round is under way */
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
@@ -413,15 +413,18 @@ static void wait_for_sleep(int look)
 }
 
 /* Until the server sleeps and two looks see the same: a clock that stands still
- * may only be late. One that waits busily is never seen asleep. */
+ * may only be late. A look through 10 000 sockets takes longer than
+ * RESTLESS_LOOKS; one that waits busily is never seen asleep, and gets no more
+ * than these from its second slice on. */
 static int64_t read_asleep_cpu_ns(struct watch *watch)
 {
     int64_t cpu_ns = 0, before_ns = -1;
-    for (int i = 0; watch->count && i < ASLEEP_LOOKS; i++) {
+    int looks = watch->restless ? RESTLESS_LOOKS : ASLEEP_LOOKS;
+    watch->restless = watch->count > 0;
+    for (int i = 0; watch->restless && i < looks; i++) {
         wait_for_sleep(i);
         cpu_ns = watch_cpu_ns(watch);
-        if (cpu_ns == before_ns && !watch->running)
-            break;
+        watch->restless = cpu_ns != before_ns || watch->running;
         before_ns = cpu_ns;
     }
     return cpu_ns;

@@ -10,6 +10,7 @@
  */
 #include "client_watch.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <dirent.h>
@@ -171,6 +172,10 @@ static void add_new_children(struct watch *watch)
 static void watch_update(struct watch *watch, struct watched *process,
                          int64_t *ended, int64_t *waited)
 {
+    /* The state first: who sleeps after its clock was read may have run since. */
+    char state = 'S';
+    int64_t children =
+        process->parent ? read_children_ns(process->pid, &state) : -1;
     if (!read_clock(process->clock, &process->cpu_ns)) {
         process->ended = true;
         *(process->root ? &watch->ended_ns : ended) +=
@@ -178,9 +183,6 @@ static void watch_update(struct watch *watch, struct watched *process,
         process->cpu_ns = process->children_ns = 0;
         return;
     }
-    char state = 'S';
-    int64_t children =
-        process->parent ? read_children_ns(process->pid, &state) : -1;
     watch->running |= state == 'R';
     if (children >= 0) {
         *waited += children - process->children_ns;
@@ -249,7 +251,8 @@ static void add_core(const struct cores *cores, const char *line,
 {
     int core;
     unsigned long long t[8];
-    if (sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &core,
+    if (!isdigit((unsigned char)line[3]) || /* "cpu  ": of all cores */
+        sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &core,
                &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9 ||
         core >= CPU_SETSIZE || !CPU_ISSET((size_t)core, &cores->set))
         return;

@@ -48,6 +48,7 @@ struct watch {
     bool running;     /* at the last reading, the main
                          thread of one that may have
                          children did not sleep */
+    bool restless;    /* was not seen asleep after its last slice */
 };
 
 /* Whether there is such a process. */
