@@ -377,6 +377,23 @@ def test_a_quantile_that_is_unknown_in_one_set_is_not_measured():
     assert "not measured" in printed(result)
 
 
+def test_a_quantile_that_one_server_lacks_is_told_of_the_others():
+    plan = make_plan(["epoll", "poll", "uring"])
+    names = tuple(server.name for server in plan.servers)
+    result = comparison.Comparison(plan)
+    for number in range(5):
+        one = outcome(plan, dict.fromkeys(names, 1e5), places=4, seed=number)
+        one.reports[1] |= {"response": {"p50_ns": 300_000, "p99_ns": None}}
+        result.add(measure.Set(number, names, one))
+    assert {n: r.n for n, r in result.ratios("p99").items() if r.determined} == {
+        "uring": 5,
+        plan.control: 5,
+    }
+    said = document_of(result)["ratios"]
+    assert said["p50"]["uring"]["simultaneous"] == 2
+    assert said["p99"]["uring"]["simultaneous"] == 1
+
+
 def test_who_turned_clients_away_is_not_compared_by_the_others():
     """Under `ulimit -u 20` `thread` served 14 of 50 clients, and had a shorter p50."""
     plan, names = make_plan(["epoll", "poll"]), ("epoll", "poll", "epoll again")

@@ -151,6 +151,14 @@ def test_a_trial_that_lacks_a_server_is_left_out_for_all():
     assert {ratio.n for ratio in turns.ratios(logs).values()} == {5}
 
 
+def test_a_server_without_any_number_leaves_the_others_theirs():
+    logs = pd.DataFrame({"a": [0.1, 0.2, 0.1, 0.2], "b": [math.nan] * 4})
+    ratios = turns.ratios(logs)
+    assert ratios["a"] == turns.ratios(logs[["a"]])["a"]
+    assert math.isnan(ratios["b"].value)
+    assert not ratios["b"].determined
+
+
 @pytest.mark.parametrize(
     ("lo", "hi", "verdict"),
     [

@@ -437,7 +437,8 @@ def document(comparison: Comparison) -> dict[str, Any]:
 def _ratios(comparison: Comparison, metric: str) -> dict[str, dict]:
     intervals = comparison.ratios(metric)
     words = comparison.words(metric, intervals)
-    family = comparison.family(metric, intervals)
+    known = [name for name, ratio in intervals.items() if math.isfinite(ratio.value)]
+    family = comparison.family(metric, known)
     at_once = {name: len(family) if name in family else 1 for name in intervals}
     return {
         name: _bounds(ratio) | {"word": words[name], "simultaneous": at_once[name]}

@@ -250,13 +250,15 @@ def ratios(logs: pd.DataFrame) -> dict[str, Interval]:
 
     Geometric means over the trials of `log_ratios`; without bounds for fewer than four.
     Trials in which any server of the family has no number are left out for all of them.
+    A server that has none in any trial is no part of the family, and has no ratio.
     """
-    complete = logs.dropna()
+    complete = logs.dropna(axis="columns", how="all").dropna()
     single = 1 - (1 - LEVEL) / max(1, complete.shape[1])  # Bonferroni
     method = "t over logs of trials"
+    fits = {name: Fit.of(complete.get(name, ())) for name in logs}
     return {
-        name: replace(Fit.of(x).interval(single, method=method, log=True), level=LEVEL)
-        for name, x in complete.items()
+        name: replace(fit.interval(single, method=method, log=True), level=LEVEL)
+        for name, fit in fits.items()
     }
 
 
