@@ -114,6 +114,15 @@ def test_the_floor_decides_nothing_where_others_are_at_work(judged, whole):
     assert verdicts["open loop: lag at 50000 requests/s, p99, µs"] == verdicts[name]
 
 
+def test_a_set_is_held_against_its_own_floor(whole):
+    """Numbers of sets have a gap where a server did not start again."""
+    for number, table in enumerate(whole.comparison.sets[1:], 2):
+        table["trial"] = number
+    again = targets.judge({"models": whole, **dict.fromkeys(OTHERS, whole)}, {}, {})
+    (floor,) = {t.found for t in again if t.what.endswith("/ two calls")}
+    assert (floor.value, floor.n) == (pytest.approx(0.9), len(COST))
+
+
 def test_what_was_not_measured_is_said():
     assert Target("made", None, most=1).verdict == "not measured"
     assert Target("made", None, least=0.5, most=1).need == "≥ 0.5, < 1"

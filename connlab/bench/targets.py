@@ -69,7 +69,8 @@ def judge(
         part = parts[name]
         cost = part.comparison.ratios("cpu")
         uring = _inverse(cost.get("uring"))
-        floor = _mean(pd.Series(part.floor_cpu_s) / _column(part, "cpu"))
+        pairs = zip(part.floor_cpu_s, _column(part, "cpu"), strict=False)
+        floor = _mean(of_two / of_base for of_two, of_base in pairs)
         doubt = _others_doubt(part)
         control = _width_of([cost.get(part.plan.control)])
         most = {"models": 0.7}.get(name, 1.5)
