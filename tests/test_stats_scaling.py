@@ -42,6 +42,12 @@ def test_a_peak_is_found_where_there_is_one():
     assert fit.peak.contains(np.sqrt(0.95 / 0.005))
 
 
+def test_an_interval_counts_the_blocks_that_were_resampled():
+    fit = fitted(0.05, 0.005, trials=5)
+    for i in (fit.alpha, fit.beta, fit.gamma, fit.peak):
+        assert (i.n, i.method) == (5, "bootstrap over blocks")
+
+
 @pytest.mark.parametrize(
     ("alpha", "beta", "falls"),
     [

@@ -23,7 +23,7 @@ from connlab.variances import TRIALS_MIN
 MIN_LEVELS = 6
 """Three parameters need at least so many different N."""
 
-_METHOD = "bootstrap over trials"
+_METHOD = "bootstrap over blocks"
 _STEPS = 200
 
 
@@ -102,8 +102,8 @@ def usl_fit(
     Returns
     -------
     UslFit
-        `peak` is None when β's interval holds 0 or the peak lies outside of the N
-        measured.
+        The n of an interval is that of blocks. `peak` is None when β's interval holds 0
+        or the peak lies outside of the N measured.
 
     Raises
     ------
@@ -129,9 +129,7 @@ def usl_fit(
     trials = [np.concatenate([rows[i] for i in chosen]) for chosen in drawn]
     counts = np.array([np.bincount(drawn, minlength=len(n)) for drawn in trials])
     boot = _fit_again(n, x, counts, relative, best)
-    few = len(rows) < TRIALS_MIN
-    note = f"{len(rows)} blocks: resampling them needs {TRIALS_MIN}" if few else ""
-    return _describe(n, x, best, boot, tail, note)
+    return _describe(n, x, best, boot, tail, len(rows))
 
 
 def _fit(n, x, relative) -> np.ndarray:
@@ -210,14 +208,16 @@ def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray
     )
 
 
-def _describe(n, x, best, boot, tail, note) -> UslFit:
+def _describe(n, x, best, boot, tail, blocks) -> UslFit:
+    few = blocks < TRIALS_MIN
+    note = f"{blocks} blocks: resampling them needs {TRIALS_MIN}" if few else ""
     lo, hi = np.quantile(boot, [tail, 1 - tail], axis=0)
     zero = np.array([1e-4, 1e-3 / n.max() ** 2, 0.0])
     lo = np.where(lo < zero, 0.0, lo)
-    if note:
+    if few:
         lo, hi = np.full((2, 3), math.nan)
     a, b, g = (
-        Interval(*map(float, bounds), len(x), LEVEL, _METHOD, note)
+        Interval(*map(float, bounds), blocks, LEVEL, _METHOD, note)
         for bounds in zip(best, lo, hi, strict=True)
     )
     peak = _peak(n, best, boot, b, tail)
