@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from notebook_rules import SPENT
+from scipy import stats
 from study_made import crossed, usable
 
 from connlab.intervals import intervals
@@ -63,6 +64,28 @@ def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
         display=print,
     )
     assert sizes == counted * 2
+
+
+def fitted_changes(cells, courses: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return what study 9 fits to the courses of some studies."""
+    others = [SimpleNamespace(name=f"s{i}", trials=c) for i, c in enumerate(courses)]
+    given = SimpleNamespace(free=lambda t: t, course=lambda t: t)
+    given.names = lambda *_, **__: []
+    return cells("09-doubts", "cell-13", others=others, doubts=given)[0]["drift"]
+
+
+@pytest.mark.parametrize("studies", [1, 9])
+def test_the_largest_of_several_changes_has_an_interval_that_holds_with_theirs(
+    cells, studies
+):
+    noise = np.random.default_rng(1).normal(0, 0.02, (studies, 20))
+    off = [0.002 * np.arange(20) + each for each in noise]
+    courses = [pd.DataFrame({"off": each, "order": range(20)}) for each in off]
+    drift = fitted_changes(cells, courses)
+    for row, each in zip(drift.itertuples(), off, strict=True):
+        line = stats.theilslopes(each, range(20), alpha=1 - 0.05 / studies)
+        bounds = 100 * np.expm1(19 * np.array([line.low_slope, line.high_slope]))
+        assert [row.lo, row.hi] == pytest.approx(bounds)
 
 
 def at_two_loads(connections: list[int]) -> pd.DataFrame:
