@@ -1,6 +1,7 @@
 """Places of clients, and what follows for links and crowds."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -90,13 +91,39 @@ def test_a_product_keeps_the_width_of_its_interval():
     assert held["lo"] < 6e6 < held["value"] < 7e6 < held["hi"]
 
 
-def test_room_is_that_of_the_run(tmp_path):
+def of_crowds(tmp_path: Path, crowded: pd.DataFrame) -> dict:
+    """Run the cell about crowds in a run that has a manifest."""
     (tmp_path / "r").mkdir()
     machine = {"sysctls": {"net.ipv4.ip_local_port_range": "1000 1999"}}
     machine |= {"limits": {"descriptors": {"hard": 500}}}
     (tmp_path / "r" / "manifest.json").write_text(json.dumps({"machine": machine}))
-    columns = ["arm", "connections", "established", "failure"]
-    names = {"crowded": pd.DataFrame(columns=columns), "report": Mock(spec=Report)}
+    names = {"crowded": crowded, "report": Mock(spec=Report)}
     names |= {"run": "r", "root": tmp_path}
-    found = rules.execute("14-hosts", "cell-22", **names)["limits"]
+    return rules.execute("14-hosts", "cell-22", **names)
+
+
+def test_room_is_that_of_the_run(tmp_path):
+    columns = ["arm", "connections", "established", "failure"]
+    found = of_crowds(tmp_path, pd.DataFrame(columns=columns))["limits"]
     assert found == {"ports": 1000, "descriptors": 500}
+
+
+@pytest.mark.parametrize(
+    ("opened", "failures", "told"),
+    [
+        ([9, 9], [None, None], ["9", None]),
+        ([9, 7], [None, None], ["7 to 9", None]),
+        ([9, None], [None, "client-failed: x"], ["9", "client-failed: x"]),
+        ([None, None], ["client-hung: x"] * 2, [None, "client-hung: x"]),
+        ([9, 9], ["no-requests: x", None], ["9", None]),  # all were opened
+    ],
+)
+def test_of_the_trials_of_a_crowd_none_is_chosen(tmp_path, opened, failures, told):
+    crowded = pd.DataFrame({"arm": ["1 host"] * 2, "connections": 10})
+    crowded["established"] = pd.array(opened, dtype="Int64")
+    crowded["failure"] = pd.array(failures, dtype="string")
+    report = of_crowds(tmp_path, crowded)["report"]
+    (call,) = report.table.mock_calls
+    (row,) = call.args[1].to_dict("records")
+    assert (row["place"], row["connections"]) == ("1 host", 10)
+    assert [None if pd.isna(row[k]) else row[k] for k in ("opened", "failed")] == told
