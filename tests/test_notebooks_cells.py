@@ -123,6 +123,17 @@ def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells)
     assert made["recovered"]["value"].tolist() == pytest.approx([1, 1])
 
 
+def test_a_baseline_measured_once_more_is_in_no_curve_of_a_load(cells):
+    frame = at_two_loads([50]).assign(response_mean_s=2e-4, carried=False)
+    again = frame.assign(response_mean_s=9e-4, carried=True)
+    once, twice = (
+        held_against_a_queue(cells, pd.concat(frames, ignore_index=True))
+        for frames in ([frame], [frame, again])
+    )
+    assert not twice["known"]["carried"].any()
+    pd.testing.assert_series_equal(*(m["recovered"]["value"] for m in (once, twice)))
+
+
 def test_the_forest_calls_work_as_the_other_figures_do(cells):
     frame = at_two_loads([50]).assign(p99_s=lambda t: 1 + t["block"] / 100)
     frame = pd.concat([frame, frame.assign(model="poll")])
@@ -192,6 +203,16 @@ def test_a_server_that_keeps_up_is_not_overloaded(cells):
     assert "POLL (echo, 50 connections, 120 %)" in keeps_up
     assert "THREAD" in surpassed
     assert "EPOLL" not in keeps_up + surpassed
+
+
+def test_a_capacity_is_that_of_trials_that_count(cells):
+    names = overload({"epoll": (1.0, True)})
+    left_out = names["alone"].iloc[:1].assign(throughput_rps=1e3, block=9, ok=False)
+    names["alone"] = pd.concat([names["alone"], left_out], ignore_index=True)
+    _, results = cells("11-load", "cell-31", **names)
+    (table,) = results["tables"]
+    ((_, kept),) = table["rows"]
+    assert kept.startswith("1.00")
 
 
 def test_where_nobody_is_overloaded_nothing_is_said_of_overload(cells):
