@@ -88,6 +88,9 @@ def test_too_few_sizes_or_blocks_predict_nothing():
         (steady((1, 16, 101, 200), slowed={101: 1.1}), OPEN, 1.0),
         (steady((1, 64, 101, 512), slowed={101: 1.1}), OPEN, 1.0),
         (steady((1, 64, 101, 200), slowed={101: 1.1}), HOLDS, 1.0),
+        # half of the size may serve as much: by its interval, or as it was not measured
+        (steady((1, 16, 50, 101, 200), slowed={50: 1.93}), OPEN, 1.0),
+        (steady((64, 101, 200)), OPEN, 1.0),
         # the predicted size lies between two: the one above it may well be the best,
         # and the one below it serves less in any world
         (steady(COARSE), OPEN, 1.0),

@@ -77,11 +77,11 @@ def best_pool(trials: pd.DataFrame, *, arm: Cell) -> Finding:
 
     The prediction is made from small pools, whose workers are nearly all busy. It
     holds when the measured size nearest to it is shown to serve nearly as much as the
-    best one, and half of it is not; larger pools than that have to be measured,
-    unless it serves less than another even so. A predicted size that lies between two
-    measured ones, both of them clearly smaller or larger, has not been measured, and no
-    verdict follows. The effect is the throughput of that
-    size over that of the best; that of the half, where the half refutes the claim.
+    best one, and half of it is shown to serve less; larger pools than that have to be
+    measured, unless it serves less than another even so. A predicted size that lies
+    between two measured ones, both of them clearly smaller or larger, has not been
+    measured, and no verdict follows. The effect is the throughput of that size over
+    that of the best; that of the half, where the half refutes the claim.
     Where the nearest size is the best itself, sizes beside it have to be measured, too.
     Where the client was the bottleneck of either size, the ratio shows the client.
     """
@@ -119,4 +119,6 @@ def best_pool(trials: pd.DataFrame, *, arm: Cell) -> Finding:
     if not knee.compared:
         lonely = "pools of half and of twice its size were not measured"
         raise Untestable(f"{why}: {lonely}", ratio)
+    if knee.halved is None or not knee.halved.hi < pools.NEARLY:
+        raise Untestable(f"{why}: half of its size may serve as much", ratio)
     return Finding("holds", why, ratio)
