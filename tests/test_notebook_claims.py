@@ -309,6 +309,20 @@ def test_a_drift_that_is_not_shown_is_not_denied(ps, expected):
     assert ("\u2212" in text) == (len(ps) > 0)
 
 
+def test_the_worst_coverage_is_told_of_all_shapes_of_trials():
+    """Not of those alone that the interval is made for."""
+    shares = {"normal, CV 10 %": 0.94, "one in ten slower by half": 0.79}
+    rows = [span(x - 0.01, x + 0.01, value=x, curve=c) for c, x in shares.items()]
+    single = pd.concat(rows, ignore_index=True).assign(sample=10)
+    normal = single.head(1)
+    stopping = normal.assign(first=4, curve="CV 20 %")
+    names = {"single": single, "normal": normal, "stopping": stopping}
+    text = answered("10-intervals", **names)
+    assert "94.0 % [93.0, 95.0] hold the truth (10 trials)" in text
+    assert "79.0 % [78.0, 80.0] (10 trials, one in ten slower by half)" in text
+    assert text.endswith("(from 4 trials, coefficient of variation 20 %).")
+
+
 @pytest.mark.parametrize("stalls", [0, 1])
 def test_a_clock_that_hides_a_stall_is_told_where_one_was_measured(stalls):
     row = {"value": 0.5, "lo": 0.4, "hi": 0.6, "n": 5, "level": 0.95, "method": "t"}
