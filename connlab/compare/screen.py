@@ -106,7 +106,7 @@ def heading(comparison: Comparison) -> str:
         workload = f"http, a page of {comparison.plan.page_bytes} bytes"
     sets = counted(comparison.n, "fresh set")
     if len(comparison.remaining) > 3:
-        sets += "; intervals of ratios hold all at once (95 %)"
+        sets += "; intervals of a column of ratios hold all at once (95 %)"
     return f"{workload}, {load}; {sets}"
 
 
