@@ -63,6 +63,14 @@ def test_the_page_asks_no_other_host_and_has_a_title(page):
     assert "Content-Security-Policy" in text
 
 
+def test_a_caption_is_a_title_without_markdown():
+    """Titles had "`epoll`" and "@tbl-runtimes" in them."""
+    caption = "Cost of `epoll` as @a2001 has it (@tbl-how-much; limits: @sec-x)."
+    title = figure_pages._in_words(caption, {"a2001": "A 2001"})
+    shown = "(table “how-much”; limits: section “x”)"
+    assert title == f"Cost of epoll as A 2001 has it {shown}."
+
+
 def test_without_data_there_is_no_page(tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1,2,3\n")

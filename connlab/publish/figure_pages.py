@@ -39,6 +39,8 @@ _WORDS = (
     'alt="Drawn by the cell above; the paper has its words"',
 )
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
+_REFERENCE = re.compile(r"@([\w-]+)")
+_KINDS = {"fig": "figure", "tbl": "table", "sec": "section"}
 
 
 def drawn(run: Run) -> dict[str, tuple[Study, Figure]]:
@@ -64,7 +66,7 @@ def links(
     that of the run, which did not draw a figure that is borrowed from a reference.
     """
     folder, works = paper / DATA / study.name, sources.bibliography(paper)
-    title = re.sub(r"@([\w-]+)", lambda m: works.get(m[1], m[0]), shown["caption"])
+    title = _in_words(shown["caption"], works)
     pages = {}
     if figure.data:
         data = study.folder / figure.data
@@ -81,6 +83,17 @@ def links(
         for label, page in pages.items()
         if page
     )
+
+
+def _in_words(caption: str, works: Mapping[str, str]) -> str:
+    """Return a caption without Markdown; numbers of figures are not known yet."""
+
+    def named(match: re.Match) -> str:
+        kind, _, name = match[1].partition("-")
+        of_paper = kind in _KINDS and f"{_KINDS[kind]} “{name}”"
+        return of_paper or works.get(match[1], match[0])
+
+    return _REFERENCE.sub(named, caption.replace("`", ""))
 
 
 def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | None:
