@@ -312,6 +312,14 @@ def test_a_choice_that_nothing_was_measured_for_says_so(browser, page):
     assert not browser.find_elements(By.CSS_SELECTOR, "#figure svg")
 
 
+def test_what_is_the_only_line_or_run_is_always_drawn(browser, tmp_path):
+    """Left out by a link, or beside others, it could not be chosen again."""
+    alone = of_cells(tmp_path, [row | {"model": "epoll"} for row in RATES[:1]])
+    for left_out in ({"not-line": "epoll"}, {"not-run": made.RUN}):
+        opened(browser, alone, by="model", **left_out)
+        assert rows(browser)
+
+
 def test_without_scripts_it_says_where_the_numbers_are(browser, page):
     show(browser, page.as_uri(), 1280)
     with without_scripts(browser):

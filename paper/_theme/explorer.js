@@ -60,7 +60,8 @@
   };
   const boxes = (name) => [...form.querySelectorAll(`input[name="${name}"]`)];
   const check = (place, name, options) => {
-    const off = new Set(wanted.getAll(`not-${name}`));
+    // One that is alone is not offered, so nobody could choose it again.
+    const off = new Set(options.length > 1 ? wanted.getAll(`not-${name}`) : []);
     const on = new Set(few(name, options).map(([value]) => value));
     const labels = options.map(([value, sample]) => {
       const label = document.createElement("label");
