@@ -207,6 +207,14 @@ def test_a_link_names_its_quantity_and_may_replace_another(browser, page):
     assert said != before
 
 
+def test_a_link_to_a_level_of_a_factor_that_is_not_here_says_so(browser, page):
+    opened(browser, page, size=64)
+    before = caption(browser)
+    opened(browser, page, **{"at-size": 64})
+    said = "These runs do not hold all that the link asks for."
+    assert caption(browser) == f"{said} {before}"
+
+
 def test_bars_are_spoken_of_where_there_are_some(browser, tmp_path):
     none = {"lo": None, "hi": None}
     opened(browser, of_cells(tmp_path, [RATES[0] | none | {"n": 1}, RATES[1]]))

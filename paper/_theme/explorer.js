@@ -359,7 +359,7 @@
   });
   addEventListener("hashchange", () => location.reload());
   offer();
-  const lost = [...form.querySelectorAll("select")]
-    .some((select) => (wanted.get(select.name) ?? select.value) !== select.value);
+  const lost = [...wanted].some(([name, value]) =>
+    /^(study|quantity|x|by|at-.+)$/.test(name) && field(name)?.value !== value);
   show(lost ? "These runs do not hold all that the link asks for. " : "");
 })();
