@@ -477,6 +477,14 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     assert "<b>" not in html
 
 
+def test_options_and_entities_that_a_server_prints_stay_what_they_are():
+    """A usage with `--port` had a dash, as a page is read with typography."""
+    wrong = ["it does not serve: exit 2: usage: mine --port N &lt;"]
+    text = page.markdown(Judgement([Verdict("x", "x", wrong)]))
+    assert "usage: mine --port N &amp;lt;" in page._html(text, "x")
+    assert not re.search("–|--|[^&]lt;", page._converted(text, "typst"))
+
+
 def test_a_page_says_once_what_went_wrong():
     heard = [Heard("a", "a word", "sent 9, 8 came")]
     wrong = ["it died of a word: exit 1", "a word: sent 9, 8 came"]

@@ -186,7 +186,7 @@ def _width_of(rows: Sequence[Sequence[str]]) -> int:
 def _plain(text: str | None) -> str:
     """Return text in which nothing is Markdown, on one line."""
     flat = " ".join((text or "").split())
-    return "".join(f"\\{c}" if c in r"\`*_{}[]<>#|$~^@'\"" else c for c in flat)
+    return "".join(f"\\{c}" if c in r"\`*_{}[]<>#|$~^@&'\"-" else c for c in flat)
 
 
 def _interval(ratio: dict) -> str:
