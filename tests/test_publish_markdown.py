@@ -14,6 +14,7 @@ def plain(text, to="plain"):
     "text",
     [
         "a_b *c* **d** [e](f) <g> `h` $i$ @fig-j ^k^ ~l~ #m |n| \\o {p}",
+        "a &lt; b & c",
         "* not a list",
         "9.2 ms [9.0, 9.4]",
         "net.ipv4.tcp_mem",

@@ -19,7 +19,7 @@ _NARROW = 72
 """Characters of a line up to which pandoc lets columns be as wide as their cells."""
 _MARKUP = re.compile(r"\{[^}]*\}|\]\([^)]*\)|[\[\]`*\\]")
 _OPTION = re.compile(r"(?<![\w`-])--[a-z][a-z0-9-]*(?![\w`-])")
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|$@^~&])")
 
 
 def escape(text: object) -> str:
