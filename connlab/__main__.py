@@ -72,20 +72,21 @@ def _real_name(_context: Context, _option: Parameter, run: str | None) -> str | 
 def _name_or_newest(context: Context, option: Parameter, run: str | None) -> str:
     """Return the run with the newest results, the first reference without any."""
     from connlab.publish import reference
-    from connlab.schema import run_folder
+    from connlab.schema import run_folder, run_name
 
     if run:
         return _real_name(context, option, run)
     root = run_folder("")
     times = {
-        p.resolve(): p.stat().st_mtime
+        p: p.stat().st_mtime
         for p in root.glob("*/*/results.json")
         if p.parent.name != "claims"  # which each rendering judges anew
     }
     if not times:
         raise click.UsageError("no run has results yet; make paper measures one")
     after = {folder: -n for n, folder in enumerate(reference.folders(root), 1)}
-    return max(times, key=lambda p: (after.get(p.parents[1], 0), times[p])).parts[-3]
+    newest = max(times, key=lambda p: (after.get(p.parents[1].resolve(), 0), times[p]))
+    return run_name(newest.parts[-3])
 
 
 def _share(_context: Context, option: Parameter, text: str) -> float:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-from conftest import ROOT, connlab, python
+from conftest import ROOT, connlab, lay, python
 
 from connlab import __main__ as command
 from connlab import drive, notebook, paper, profiles, publish, schema
@@ -189,6 +189,15 @@ def test_without_a_name_it_is_the_newest_run_else_the_first_reference(
     for name in ("old", "older"):
         shutil.rmtree(runs / name)
     assert command._name_or_newest(None, None, None) == "reference-a"
+
+
+def test_a_run_that_lies_elsewhere_has_the_name_of_its_link(tmp_path, monkeypatch):
+    """The name of the folder there was taken, and no such run found."""
+    monkeypatch.setenv("CONNLAB_HOME", str(tmp_path))
+    lay(tmp_path, {"disk/1/load/results.json": "", "runs/README.md": ""})
+    (tmp_path / "runs" / "full").symlink_to(tmp_path / "disk" / "1")
+    assert command._name_or_newest(None, None, None) == "full"
+    assert command._name_or_newest(None, None, "full") == "full"
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,13 @@ def run_folder(run: str, *, root: str | Path = "runs") -> Path:
 
 
 def run_name(run: str, *, root: str | Path = "runs") -> str:
-    """Return the name of a run; of a link (``reference``) that of what it leads to."""
+    """Return the name of a run; of a link to another (``reference``) that one's.
+
+    A link that leads elsewhere, as to another disk, is the run.
+    """
     folder = run_folder(run, root=root)
-    return folder.resolve().name if folder.is_symlink() else run
+    target = folder.resolve()
+    return target.name if target.parent == folder.parent.resolve() else run
 
 
 class NoSuchRun(FileNotFoundError, ValueError):
