@@ -60,12 +60,13 @@ def cli() -> None:
 # ---- options that several commands share ---------------------------------------
 
 
-def _real_name(_context: Context, _option: Parameter, run: str | None) -> str | None:
+def _real_name(_context: Context, option: Parameter, run: str | None) -> str | None:
     """Turn `reference`, which is a link, into the name of the run that it means."""
     from connlab.schema import run_name
 
     if run and not re.fullmatch(r"\w[\w.-]*", run):
-        raise ValueError(f"--run: {run!r}; allowed: letters, digits, '.', '_' and '-'")
+        allowed = "letters, digits, '.', '_' and '-'"
+        raise ValueError(f"{option.opts[0]}: {run!r}; allowed: {allowed}")
     return run and run_name(run)
 
 

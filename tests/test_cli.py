@@ -84,6 +84,7 @@ TWO = "compare epoll poll"
         ("render --run /tmp/mine", "'/tmp/mine'"),
         ("evaluate --run ..", "'..'"),
         ("render --run never-measured", "never-measured"),
+        ("words ../mine", "^connlab: run: '../mine'; allowed"),
         ("words never-measured", "no run 'never-measured' below runs/"),
         ("archive --run never-measured", "never-measured"),
         ("contribute --run never-measured", "never-measured"),
