@@ -11,7 +11,6 @@ What is derived can be thrown away and made again, on any machine: after a chang
 analysis or a figure, or from a run that somebody else deposited.
 """
 
-import json
 import multiprocessing
 import os
 import signal
@@ -26,7 +25,7 @@ from typing import Any
 
 from connlab import kernel_server, notebook, paper
 from connlab.parameters import ParameterError, declared
-from connlab.schema import TRIALS, existing_run, facts_file, study_folder
+from connlab.schema import TRIALS, existing_run, facts_file, read_json, study_folder
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine", "intervals"), ("doubts",)
@@ -159,12 +158,16 @@ def executed(run: str, path: Path) -> Path | None:
 def parameters(run: str, path: Path) -> dict[str, Any]:
     """Return the parameters a study was measured with that its notebook still has.
 
-    FileNotFoundError without an executed notebook of that study.
+    FileNotFoundError without an executed notebook of that study, NotebookError where
+    that cannot be read.
     """
     source = executed(run, path)
     if source is None:
         raise FileNotFoundError(f"runs/{run} holds no executed {path.name}")
-    metadata = json.loads(source.read_text("utf-8"))["metadata"]
+    content = read_json(source)
+    if content is None:
+        where = f"runs/{run}/{source.parent.name}/{source.name}"
+        raise notebook.NotebookError(f"{path.stem}: {where} cannot be read")
     names = declared(path).keys() - {"run", "root", "measure"}
-    values = metadata.get("papermill", {}).get("parameters", {})
+    values = content["metadata"].get("papermill", {}).get("parameters", {})
     return {name: value for name, value in values.items() if name in names}

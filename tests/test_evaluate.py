@@ -91,6 +91,14 @@ def test_what_its_notebook_allows_no_more_fails_alone(project, not_judged):
     assert "trials: -1; allowed" in failed["07-uring"]
 
 
+def test_an_executed_notebook_that_is_cut_short_fails_alone(project, not_judged):
+    """Of all studies none was evaluated, and no file was named."""
+    executed = project / "runs/reference" / STUDY / "notebook.ipynb"
+    executed.write_text(executed.read_text()[:100])
+    said = "07-uring: runs/reference/uring/notebook.ipynb cannot be read"
+    assert evaluate.make("reference", nb="07") == {"07-uring": said}
+
+
 def test_a_notebook_that_would_measure_is_not_executed(project, not_judged):
     text = notebook.find("07").read_text()
     (project / "notebooks").unlink()
