@@ -134,6 +134,17 @@ def test_a_host_and_a_user_that_are_called_like_data_change_none(
     test_what_was_measured_is_in_it_as_it_is(folder)
 
 
+def test_a_short_name_changes_no_picture(folder, monkeypatch):
+    """In the letters of a picture "jo" stands by chance, once or twice in a run."""
+    monkeypatch.setattr(contributing.getpass, "getuser", lambda: "jo")
+    picture = '"image/png": "iVBO/jo+Uq=="'
+    path = folder / made.STUDY / "notebook.ipynb"
+    path.write_text(f'{{"jo": 1, {picture}, "by": "jo"}}')
+    files = texts(contributing.pack(made.RUN))
+    (text,) = (text for name, text in files.items() if name.endswith(path.name))
+    assert text == f'{{"user": 1, {picture}, "by": "user"}}'
+
+
 def test_studies_that_a_run_never_began_are_told(folder, capsys):
     studies = ("01-response-time", "03-pools")
     lay(folder.parents[1], {f"notebooks/{name}.ipynb": "" for name in studies})

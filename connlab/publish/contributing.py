@@ -33,6 +33,8 @@ _LISTENING = re.compile(rb'"host": *"([\da-fA-F.:]+)"')
 _ELSEWHERE = re.compile(rb'"at": *"\[?([^"\]]+)\]?:\d+"')
 """Of a server that ran already, its host."""
 _FACTS = (".jsonl", ".jsonl" + schema.PACKED)
+_PICTURES = re.compile(rb'("image/png": *"[^"]*")')
+"""Of a notebook, as letters: a short name may stand in them by chance."""
 _HOMES = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
 # of any machine; "root" is a parameter, "vm." begins sysctls
 _COMMON = frozenset({"root", "localhost", "vm"})
@@ -178,7 +180,11 @@ def _stripped(
         data.decode()
     except UnicodeDecodeError:
         return data
-    for kind, (text, replacement) in private.items():
-        data, count = re.subn(archive.word(text), replacement.encode(), data)
-        replaced[kind] += count
-    return _HOMES.sub(b"~", data)
+    pieces = _PICTURES.split(data)  # every second one is a picture
+    for at in range(0, len(pieces), 2):
+        for kind, (text, replacement) in private.items():
+            name = archive.word(text)
+            pieces[at], count = re.subn(name, replacement.encode(), pieces[at])
+            replaced[kind] += count
+        pieces[at] = _HOMES.sub(b"~", pieces[at])
+    return b"".join(pieces)
