@@ -492,6 +492,19 @@ def test_what_is_printed_is_dark_on_white_whatever_was_chosen(desktop):
     assert printed == ["rgb(28, 33, 40)", "rgb(255, 255, 255)"] != on_screen
 
 
+def test_no_table_is_cut_off_on_paper(open_at):
+    """A4 is so narrow that tables of seven columns scrolled, in print as well."""
+    browser = open_at(718)
+    script = """return [...document.querySelectorAll(".table-wrap")].filter(e =>
+        e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX !== "visible")
+        .length"""
+    assert browser.execute_script(script)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    cut_off = browser.execute_script(script)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert cut_off == 0
+
+
 def test_an_interval_of_a_table_stays_on_its_line(desktop):
     script = """const marks = [...document.querySelectorAll("td .num")]
             .filter(e => /\\[\\S+,/.test(e.textContent));
