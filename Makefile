@@ -132,7 +132,7 @@ doctor: setup  ## what this machine can measure, what limits it
 
 judge: setup  ## your own server: SERVER="./mine --port {port}"
 	@$(SELF) build
-	@$(PY) -m connlab judge $(if $(SERVER),'$(SERVER)')
+	@$(PY) -m connlab judge $(if $(SERVER),'$(subst ','\'',$(SERVER))')
 
 runtimes: setup  ## servers in other languages, where their tools are here
 	@$(SELF) build

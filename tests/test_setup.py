@@ -8,6 +8,7 @@ hidden or replaced through PATH.
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -93,6 +94,13 @@ def test_a_misspelt_variable_is_refused_and_those_of_the_texts_are_known() -> No
 def test_what_needs_python_sets_it_up(target: str) -> None:
     first = call("make", "-n", target, cwd=ROOT).stdout.splitlines()[0]
     assert first.startswith("sh tools/setup.sh")
+
+
+def test_a_server_is_judged_as_it_is_given() -> None:
+    """Its quotes ended those of the rule, and the shell ran the rest by itself."""
+    server = "sh -c 'cd gil && exec ./mine {port}'"
+    rule = call("make", "-n", "judge", f"SERVER={server}", cwd=ROOT).stdout
+    assert shlex.split(rule.splitlines()[-1])[-2:] == ["judge", server]
 
 
 def test_build_needs_compiler_and_make_only(tree: Path) -> None:
