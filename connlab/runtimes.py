@@ -58,6 +58,7 @@ def _failure(entry: servers.Entry, command: str) -> str:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
             check=False,
         )
     except OSError as error:

@@ -136,6 +136,20 @@ def test_a_build_that_fails_is_an_error_where_it_was_asked_for(
     assert command.main(["runtimes"]) == 0
 
 
+def test_a_build_that_fails_in_another_encoding_is_left_out_like_others(
+    monkeypatch, tmp_path, capsys
+):
+    """As with LC_ALL=de_DE, which is Latin-1: no other server was built either."""
+    tool = tmp_path / "tool"
+    tool.write_bytes(b"#!/bin/sh\necho 'Gr\xfc\xdfe'\nexit 7\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    entries = servers.parse(ENTRY + f'build = ["{tool}"]')
+    monkeypatch.setattr(servers, "entries", lambda: entries)
+    assert command.main(["runtimes"]) == 0
+    assert "exit 7\n  Gr" in capsys.readouterr().out
+
+
 def test_a_folder_may_have_a_space_in_its_name(monkeypatch):
     monkeypatch.setattr(schema, "project_root", lambda: Path("/my things"))
     entry = servers.parse(ENTRY)["mine"]
