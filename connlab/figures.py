@@ -37,6 +37,7 @@ from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
 from scipy.optimize import isotonic_regression
 
 from connlab.intervals import centre, t95
+from connlab.schema import put
 from connlab.study.calibration import LIMITS
 from connlab.study.formatting import plain
 from connlab.study.frames import counted
@@ -597,7 +598,6 @@ def save(
     PDF of the SVG, as in the paper; to draw it once more takes twenty times as long.
     """
     figure = drawn if isinstance(drawn, Figure) else drawn.figure
-    folder.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(RC):
         figure.draw_without_rendering()
         figure.set_layout_engine(None)  # it is laid out; savefig would do so twice more
@@ -605,8 +605,8 @@ def save(
         file = io.StringIO()
         figure.savefig(file, format="svg", metadata=_SVG, bbox_inches=box)
     svg = compact(file.getvalue())
-    (folder / f"{name}.svg").write_text(svg)
-    (folder / f"{name}.pdf").write_bytes(_printed(svg))
+    put(folder / f"{name}.svg", svg.encode())
+    put(folder / f"{name}.pdf", _printed(svg))
     return {kind: f"{name}.{kind}" for kind in ("svg", "pdf")}
 
 

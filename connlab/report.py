@@ -30,7 +30,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from connlab import figures
-from connlab.schema import study_folder
+from connlab.schema import put, study_folder
 from connlab.study import results
 from connlab.study.formatting import counted, in_best_unit, number_text, plain
 from connlab.study.frames import GATES, RunError, load_manifest, no_column
@@ -432,7 +432,7 @@ def _write_csv(table: pd.DataFrame, path: Path) -> None:
         tables = pd.read_csv(path), pd.read_csv(io.StringIO(text))
         pd.testing.assert_frame_equal(*tables, rtol=1e-9, atol=0)
         return
-    path.write_text(text, "utf-8")
+    put(path, text.encode())
 
 
 def levels(row: Mapping[str, Any]) -> dict[str, Any]:

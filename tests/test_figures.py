@@ -104,6 +104,14 @@ def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):
     assert all((tmp_path / f"nothing.{ending}").stat().st_size for ending in endings)
 
 
+def test_a_full_disk_leaves_the_picture_that_was_there(tmp_path):
+    (tmp_path / "picture.svg").write_text("an earlier one")
+    (tmp_path / "picture.svg.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        figures.save(Figure().add_subplot(), tmp_path, "picture")
+    assert (tmp_path / "picture.svg").read_text() == "an earlier one"
+
+
 def test_a_picture_is_the_same_in_print_and_below_its_cell(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr(figures, "display", shown.append)

@@ -275,3 +275,14 @@ def test_a_number_that_is_not_finite_is_no_json(trials, report):
     none = intervals(trials.assign(nothing=float("nan")), "nothing", FACTORS)
     report.cells(none.assign(unit="1"))
     json.loads(report.write().read_text(), parse_constant=pytest.fail)
+
+
+def test_a_full_disk_leaves_the_table_that_was_there(trials, report):
+    """It was empty then, beside results that speak of its numbers."""
+    report.cells(intervals(trials, "throughput_rps", FACTORS))
+    path = report.folder / reports.CELLS
+    path.write_text("an earlier table")
+    path.with_name(f"{path.name}.part").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left"):
+        report.write()
+    assert path.read_text() == "an earlier table"
