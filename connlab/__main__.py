@@ -558,10 +558,10 @@ def render(run: str, renderer: str) -> None:
 @run_option(callback=_name_or_newest)
 def claims(run: str) -> None:
     """Put the claims of earlier reports to a run (the newest); print verdicts."""
-    from rich.console import Console
     from rich.table import Table
 
     from connlab import claims as ledger
+    from connlab.compare import screen
 
     judged = ledger.judge_all(run)
     table = Table("id", "claim", "published", "here", "verdict", "because")
@@ -569,7 +569,7 @@ def claims(run: str) -> None:
         claim, finding = row.claim, row.finding
         effect = (finding.effect_text, finding.verdict, finding.why)
         table.add_row(claim.id, claim.says, claim.number, *effect)
-    Console().print(table)
+    screen.console().print(table)
     click.echo(ledger.answer(judged))
 
 

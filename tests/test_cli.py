@@ -276,6 +276,15 @@ def test_a_command_prints_what_its_function_returns(
         assert function.call_args.args == (4,)
 
 
+def test_what_a_claim_has_in_brackets_is_printed(monkeypatch, capsys):
+    (row,) = judged_claims()
+    claim = row.claim.model_copy(update={"says": "Threads [sic] are slower"})
+    judged = Mock(return_value=(Judged(claim, row.finding),))
+    monkeypatch.setattr("connlab.claims.judge_all", judged)
+    assert cli("claims", "--run", "reference") == 0
+    assert "[sic]" in capsys.readouterr().out
+
+
 def test_certificates_go_to_the_folder_that_was_named(tmp_path, monkeypatch, capsys):
     making = Mock()
     monkeypatch.setattr("connlab.hosts.certificates.make", making)
