@@ -77,12 +77,15 @@ def test_references_stand_beside_the_run(runs):
     assert {row["run"] for row in content["studies"][0]["rows"]} == {0, 1, 2}
 
 
-def test_no_value_can_end_the_script_that_holds_it(runs, monkeypatch, tmp_path):
-    monkeypatch.setattr(explorer, "_title", lambda *_: "</script><b>")
+@pytest.mark.parametrize("title", ["</script><b>", "<!--<script>"])
+def test_no_value_can_end_the_script_that_holds_it(runs, monkeypatch, tmp_path, title):
+    """Nor prolong it: behind the second a browser takes its end for text."""
+    monkeypatch.setattr(explorer, "_title", lambda *_: title)
     content = explorer.content(runs)
     page = explorer.write(runs, made.PAPER, tmp_path).read_text("utf-8")
     (data,) = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert json.loads(data) == json.loads(json.dumps(content))
+    assert "<" not in data
 
 
 def test_the_page_of_a_model_says_bounds_as_well(runs, tmp_path):
