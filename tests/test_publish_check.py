@@ -111,6 +111,12 @@ def test_the_supplement_is_checked(output):
     assert re.match("supplement.html: .*title", problem)
 
 
+def test_titles_of_pages_beside_the_paper_are_read(output):
+    lay(output, {"data/x.html": FINE.replace("<title>T", "<title>As in @tbl-x")})
+    (problem,) = checking.check(output)
+    assert re.match("data/x.html: .*as text.*@tbl-x", problem)
+
+
 @pytest.mark.parametrize(
     ("content", "word"),
     [(None, "exist"), (b"%PDF-1.7\nolder\n", "stale"), (b"<html>", "a PDF")],

@@ -115,14 +115,15 @@ def check(output: str | Path = "paper/_output") -> list[str]:
     folder = schema.project_root() / output
     problems = [f"{name}: {text}" for name, text in _stamp(folder)]
     for name in (PAGE, SUPPLEMENT, explorer.PAGE):
-        page = folder / name
-        if page.is_file():
-            texts = check_page(page.read_text("utf-8"), folder)
+        path = folder / name
+        if path.is_file():
+            texts = check_page(path.read_text("utf-8"), folder)
             problems += [f"{name}: {text}" for text in texts]
     for path in sorted(folder.glob("data/**/*.html")):
         name = path.relative_to(folder)
-        requests = _requests(Page(path.read_text("utf-8")))
-        problems += [f"{name}: {text}" for text in requests]
+        page = Page(path.read_text("utf-8"))
+        texts = [*leftovers(page.title), *_requests(page)]
+        problems += [f"{name}: {text}" for text in texts]
     problems += [f"{PRINT}: {text}" for text in _print(folder / PRINT)]
     return problems
 
