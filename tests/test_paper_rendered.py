@@ -7,6 +7,7 @@ import shutil
 import nbformat
 import publish_made as made
 import pytest
+from bs4 import BeautifulSoup
 from publish_made import text_of, text_of_pdf
 
 from connlab import publish
@@ -45,6 +46,7 @@ It is {{< var response_time.nothing >}}, see @tbl-none.
 
 {{< include _generated/response-time/tbl-none.qmd >}}
 """
+CROWD = 'a "crowd" & us?'
 WIDE = """
 {{< include _generated/response-time/tbl-wide.qmd >}}
 
@@ -77,6 +79,7 @@ def odd(tmp_path_factory):
         execute(run)
         made.append(paper / "sections/_limits.qmd", ASKED_IN_VAIN + WIDE + COUNTED)
         made.append(paper / "sections/_introduction.qmd", BY_FORMAT)
+        made.replace(paper / "_quarto.yml", "many clients?", CROWD.replace('"', r"\""))
         rect = '<rect width="9" height="9"/>' * 3
         svg = f'<svg xmlns="http://www.w3.org/2000/svg">{rect}</svg>'
         (paper / "x.svg").write_text(svg)
@@ -210,6 +213,15 @@ def test_oddities_pass_the_checks(odd):
     assert publish.check(odd.html.parent) == []
     assert odd.problems == ()
     assert odd.unused == ("response-time/fig-surprise", "sundials")
+
+
+def test_a_title_may_have_quotes(odd):
+    """They ended it where the page says it in its metadata."""
+    for path in (odd.html, odd.supplement):
+        page = BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        said = page.select_one("meta[name=citation_title]")["content"]
+        assert said.endswith(f" for {CROWD}")
+        assert page.title.get_text().endswith(said)
 
 
 def test_a_number_that_ends_a_sentence_begins_no_list(odd):

@@ -9,6 +9,7 @@ The embedded renderer is the default also where Quarto is installed: its version
 pinned, so that the same results give the same files everywhere, and its PDF is tagged.
 """
 
+import html
 import json
 import os
 import shutil
@@ -110,8 +111,8 @@ def _embedded(
         typst, of_print = _print(paper, expanded.text)
         pdf = _compile(paper, typst, day=metadata.get("date"))
         page, of_page = page_set.result()
-    for name, html in pages.split(page).items():
-        (paper / OUTPUT / name).write_text(html, "utf-8")
+    for name, text in pages.split(page).items():
+        (paper / OUTPUT / name).write_text(text, "utf-8")
     (paper / OUTPUT / PRINT).write_bytes(pdf)
     return list(dict.fromkeys([*expanded.problems, *of_page, *of_print]))
 
@@ -144,7 +145,7 @@ def _page(paper: Path, text: str, metadata: dict[str, Any]) -> tuple[str, list[s
         f"--toc-depth={metadata['toc-depth'] + 1}",
         "--embed-resources",
         f"--template={(theme / 'embedded.html').resolve()}",
-        f"--variable=pagetitle={metadata['title']}",
+        f"--variable=pagetitle={html.escape(metadata['title'])}",
     ]
     return _pandoc("page", paper, text, arguments, extra)
 
