@@ -292,6 +292,15 @@ def test_changed_lock_installs_anew_and_failure_is_not_taken_for_done(place):
     assert not (place / ".venv/.connlab").exists()
 
 
+def test_a_python_that_is_asked_for_may_have_a_space_in_its_path(place: Path) -> None:
+    """Another one was taken, without a word."""
+    folder = place / "my python"
+    folder.mkdir()
+    fake(folder, "python", f'touch "{place}/asked"\nexec {sys.executable} "$@"')
+    set_up(place, PYTHON=str(folder / "python"))
+    assert (place / "asked").exists()
+
+
 def test_a_venv_that_was_stopped_while_it_was_made_is_made_anew(place: Path) -> None:
     """Ctrl-C left a Python without pip, and each later set-up said: no network?"""
     make = [sys.executable, "-m", "venv", "--without-pip", place / ".venv"]

@@ -149,7 +149,7 @@ fits() {
 }
 
 find_python() {
-	for py in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.14; do
+	for py in "${PYTHON:-python3}" python3 python3.13 python3.12 python3.11 python3.14; do
 		if fits "$py"; then echo "$py"; return; fi
 	done
 	die "Python 3.11 or later is needed ($(python3 --version 2>/dev/null ||
