@@ -492,17 +492,29 @@ def test_what_is_printed_is_dark_on_white_whatever_was_chosen(desktop):
     assert printed == ["rgb(28, 33, 40)", "rgb(255, 255, 255)"] != on_screen
 
 
+def cut_off(browser, selector):
+    """Return how many elements hide a part of what they hold: on a screen, on paper."""
+    script = """return [...document.querySelectorAll(arguments[0])].filter(e =>
+        e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX !== "visible")
+        .length"""
+    counts = []
+    for media in ("screen", "print"):
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+        counts.append(browser.execute_script(script, selector))
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    return counts
+
+
 def test_no_table_is_cut_off_on_paper(open_at):
     """A4 is so narrow that tables of seven columns scrolled, in print as well."""
     browser = open_at(718)
-    script = """return [...document.querySelectorAll(".table-wrap")].filter(e =>
-        e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX !== "visible")
-        .length"""
-    assert browser.execute_script(script)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    cut_off = browser.execute_script(script)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    assert cut_off == 0
+    on_screen, printed = cut_off(browser, ".table-wrap")
+    assert on_screen > printed == 0
+    link = browser.find_element(By.CSS_SELECTOR, ".figure-links a[href$='.html']")
+    browser.get(link.get_attribute("href"))
+    browser.execute_script("document.body.style.width = '9rem'")
+    on_screen, printed = cut_off(browser, "div")
+    assert on_screen > printed == 0
 
 
 def test_an_interval_of_a_table_stays_on_its_line(desktop):
