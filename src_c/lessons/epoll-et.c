@@ -2,9 +2,9 @@
  *
  *     { epoll_wait -> for each that changed: { receive -> send } until EAGAIN }
  *
- * epoll tells of changes only: nothing is told again because some bytes are
- * left. So a client is read until recv() says EAGAIN, or written until send()
- * does; stopping earlier means to wait for an event that never comes, which is
+ * epoll tells of changes only, and not again that some bytes are left. So a
+ * client is read from until recv() says EAGAIN, or written to until send()
+ * does; stopping earlier means waiting for an event that never comes, which is
  * the classic fault of this kind. In return each client is watched once, for
  * both directions, and its interest never changes.
  *

@@ -10,8 +10,8 @@
  *       while other threads idle. Go and Tokio let an idle thread steal
  *       runnable tasks; that costs locks or atomic queues, and bars
  *       thread-local data from code that waits. There is no stealing here.
- * Look: requests per worker, uneven with few clients as in epoll-reuseport:
- *       the difference to that one is a stack per client. In the wild: Seastar
+ * Look: requests per worker, uneven with few clients as in epoll-reuseport,
+ *       from which it differs by a stack per client. In the wild: Seastar
  *       (ScyllaDB), glommio, monoio, Tokio's current-thread runtime per core.
  * Needs: SO_REUSEPORT (Linux 3.9), and what coroutine needs.
  * Try:  strace -f: no futex in the workers; only main() wakes, every 50 ms.

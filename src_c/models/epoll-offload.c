@@ -10,13 +10,13 @@
  *       what was read, a wake-up (futex) and one of the loop (eventfd). Short
  *       requests pay more for that than for their answer; as many long ones as
  *       there are threads hold up the rest. On one core a thread that wakes
- *       preempts the loop. With workers_take_turns() an echo would cost 0.60 of
- *       it, but requests that sleep, which the threads are for, would be served
- *       at 0.90 of the rate.
+ *       preempts the loop.
  * Look: in pool and prethread a thread is held by a connection, here by a
  *       request: idle and slow clients hold nothing. With work --delay-kind
  *       spin it uses all cores where epoll uses one. Redis is I/O, and the
- *       loop's: so is the page that is made of its reply.
+ *       loop's: so is the page that is made of its reply. On one core,
+ *       workers_take_turns() would cut the CPU time of an echo to 0.60, but
+ *       also the rate of requests that sleep, the threads' purpose, to 0.90.
  * Wild: libuv (Node.js: files, DNS), nginx's thread pools ("aio threads"),
  *       Netty's executor groups, memcached's extstore.
  * Needs: Linux 2.6.27 (eventfd2); 256 KiB of stack a thread.

@@ -6,7 +6,7 @@
  * Good: nothing is shared, not even the backlog: no acceptor, no hand-over, no
  *       lock, and N backlogs take a burst.
  * Bad:  the hash knows nothing of load: shares are uneven when clients are
- *       few, and a client that was given to a busy loop waits, with others
+ *       few, and a client that was given to a busy loop waits while others
  *       idle. What lies in the backlog of a loop that ends is reset.
  * Look: balances better than loops that wait on one shared socket, and worsens
  *       the longest wait. --processes N does the same with processes. The loop

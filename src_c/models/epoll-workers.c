@@ -8,12 +8,12 @@
  *       share.
  * Bad:  every connection crosses from one thread to another. Shares are of
  *       connections, not of work: a worker with the busy ones lags while the
- *       others idle. Where they share a core, each event that wakes another
- *       loop is a switch, and a wait for fewer events: workers_take_turns().
+ *       others idle. Where workers share a core, one that wakes for an event
+ *       preempts another and finds few events, unless it is told to wait.
  * Look: any thread may add to any epoll set (EPOLL_CTL_ADD), so the set itself
  *       is the hand-over, without a queue or a wake-up of our own. The loop is
- *       that of epoll-et: epoll_et_serve(). epoll-reuseport leaves the choice
- *       of a worker to the kernel; epoll-pool deals out each event.
+ *       that of epoll-et: epoll_et_serve(), with workers_take_turns(). In
+ *       epoll-reuseport the kernel chooses; epoll-pool deals out each event.
  * Needs: Linux 2.6.17; two descriptors a worker.
  * Try:  strace -f build/server epoll-workers --workers 2: accept4 and
  *       EPOLL_CTL_ADD in one thread, everything else in two others.

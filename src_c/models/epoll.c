@@ -5,7 +5,7 @@
  * Good: a round costs in proportion to the clients that sent something; the
  *       kernel keeps the set between calls and returns only what is ready.
  * Bad:  Linux and illumos only; each change of interest is a system call; one
- *       thread is one core.
+ *       thread uses one core.
  * Look: level-triggered: as long as bytes are there, every wait says so, and
  *       one read a round is enough. The interest changes only when an answer
  *       does not fit into the socket's buffer.

@@ -5,7 +5,7 @@
  * Good: a client's code may leak, block or crash, and only that client
  *       notices; nothing is shared, so nothing needs a lock.
  * Bad:  each connection pays for a copy of the page tables and of every page
- *       written since; what one client learns no other can use.
+ *       written since; what one process learns no other can use.
  * Look: a child that has ended stays as a zombie until it is waited for, and
  *       the parent sits in accept(): a handler of SIGCHLD reaps. (Ignoring
  *       SIGCHLD would reap too, but lose the children's CPU time.) fork()

@@ -9,10 +9,10 @@
  *       close, even if it is slow or silent (unless a --timeout cuts it), and
  *       those in the queue wait.
  * Look: by Little's law the workers that are really busy are throughput times
- *       time per request; a pool whose library capped it shows there. Ours
- *       says how many workers it started, when it was fewer than asked. In
- *       the wild: Apache's worker MPM, and Tomcat's blocking connector
- *       (before 8.5).
+ *       time per request; a pool that its library capped shows there. Ours
+ *       says so where it started fewer workers than it was asked for. In the
+ *       wild: Apache's worker MPM, and Tomcat's blocking connector (before
+ *       8.5).
  * Needs: nothing but threads.
  * Try:  --workers 1 --queue 1, then four times nc: one is served, one waits,
  *       two are closed, and the statistics count them as queue_full.

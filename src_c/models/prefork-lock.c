@@ -2,9 +2,9 @@
  *
  *     child: lock -> accept -> unlock -> read -> answer -> ... -> close -> lock
  *
- * Good: one process at a time waits for a connection, and the kernel wakes no
- *       more than that one, whatever kernel it is; with a poll in place of
- *       accept (several listening sockets), only EPOLLEXCLUSIVE does as much.
+ * Good: one process at a time waits for a connection, and any kernel wakes no
+ *       more than that one; with a poll in place of accept (several listening
+ *       sockets), only EPOLLEXCLUSIVE does as much.
  * Bad:  two more steps for each connection, which Linux does not need for a
  *       blocking accept(): it wakes one process anyway. And a lock between
  *       processes must outlive the one that holds it: hence a robust mutex.

@@ -7,7 +7,7 @@
  *       serves whom; the children need no listening socket, so they may run
  *       with fewer rights, or another program.
  * Bad:  four calls and a wake-up more for each connection, and the parent is
- *       one process: a new connection waits until it has had its turn.
+ *       one process: a new connection waits until the parent comes to it.
  * Look: the socket between them is the queue: all children receive from one
  *       end, each message goes to one of them (SOCK_SEQPACKET keeps messages
  *       whole), and a send buffer as small as possible holds back what nobody

@@ -14,7 +14,7 @@
  *       (MSG_DONTWAIT) and the writer sleeps: with every answer through the
  *       outbox this model paid 1.8 times what thread pays for an echo. In the
  *       wild: chat and message brokers (a goroutine to read, one to write, for
- *       each WebSocket), where others than the reader write as well.
+ *       each WebSocket), where not only the reader writes.
  * Needs: as thread; half as many clients fit into threads-max.
  * Try:  strace -f -c: no futex while the client reads; then stop reading.
  */

@@ -5,13 +5,13 @@
  * Good: the code of one client reads as if there were no other; the kernel
  *       does the waiting and the choosing, on all cores.
  * Bad:  every client costs a stack and a task, and every wake-up a switch;
- *       the system's number of threads is the number of clients.
+ *       the system's limit of threads is the limit of clients.
  * Look: pthread_create fails at the first of: threads-max, pid_max, the
  *       cgroup's pids.max, RLIMIT_NPROC, two mappings a stack against
- *       max_map_count (before glibc 2.42). That client is refused. A
- *       thread that sleeps for a request does not look at its socket: that
- *       its client has reset the connection, it learns from its send. In the
- *       wild: MySQL, Java servers before NIO, and with virtual threads again.
+ *       max_map_count (before glibc 2.42). That client is refused. A thread
+ *       that sleeps for a request does not look at its socket: only its send
+ *       tells that the client has reset the connection. In the wild: MySQL,
+ *       Java servers before NIO, and with virtual threads again.
  * Needs: nothing but threads.
  * Try:  perf trace -s: a recvfrom and a sendto a request; perf stat -e cs: a
  *       context switch as well; grep Threads /proc/PID/status.

@@ -13,7 +13,7 @@
  *       more than the number. Between rings that keep descriptors of their own
  *       (fixed files), IORING_MSG_SEND_FD (6.0) moves one. In the wild, with
  *       queues: the boss group of Netty, the main thread of memcached.
- * Needs: Linux 6.0, as uring; IORING_OP_MSG_RING alone is of 5.18.
+ * Needs: Linux 6.0, as uring; IORING_OP_MSG_RING alone came with 5.18.
  * Try:  strace -f build/server uring-handover --workers 2: one thread comes
  *       back from io_uring_enter for each client that connects, two others for
  *       what clients send.

@@ -10,7 +10,7 @@
  *       for every message.
  * Look: CreateThread reserves 1 MiB of address space for a stack (the linker's
  *       /STACK). A 32-bit process has 2 GiB of it, so about 2000 threads, which
- *       are 1000 connections, fill it with 768 MB of memory or with more. A
+ *       are 1000 connections, fill it, however much memory there is. A
  *       64-bit process has 8 TiB, 128 since Windows 8.1, and meets the commit
  *       limit first: a stack's touched pages, its kernel stack, and its TEB.
  * Needs: Windows Vista (SRWLOCK, CONDITION_VARIABLE).
