@@ -211,7 +211,7 @@ def list_models(as_json: bool) -> None:
         return
     for model in registry.models:
         click.echo(f"{model.name:18}{model.family:12}{model.label}{_lack(model)}")
-    click.echo("\nservers of others (servers.toml):")
+    click.echo("\nother servers (servers.toml):")
     for entry in servers.entries().values():
         click.echo(f"{entry.name:24}{entry.label}{_lack(entry)}")
     click.echo("\nworkloads:")
@@ -275,7 +275,7 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
     `connlab list`, or a command line with {port}, such as "./mine --port {port}".
     NAME:workers=4 gives one server a setting of its own; lessons/NAME is the lesson of
     that name; at:HOST:PORT is a server that runs there already, of which only the
-    client's side is measured. Exit status 1: no other server lasted to be compared.
+    client's side is measured. Exit status 1: no other server lasted long enough.
     """
     from connlab import compare as comparing
     from connlab.drive import location
@@ -288,7 +288,9 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
 @click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
 @out_option(metavar="FOLDER", default="judged", help="Folder of the page.")
 @click.option(
-    "--quick", is_flag=True, help="Only whether it is correct, in seconds; no turns."
+    "--quick",
+    is_flag=True,
+    help="Correctness and up to 100 clients, in seconds; no turns.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> None:
