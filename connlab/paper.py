@@ -12,20 +12,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from connlab import notebook, profiles
-from connlab.parameters import declared, validate
+from connlab.parameters import validate
 from connlab.schema import alone, existing_run, project_root, run_folder
 
 if TYPE_CHECKING:
     from connlab.publish import Rendered
 
-_OVERHEAD_S = 0.25  # of a trial: start, connect, stop
-_NOTEBOOK_S = 8.0  # of a notebook: kernel, figures
-_ALL_MODELS = 12  # about how many suit a notebook that names none
-_CROSSED = 3  # lists that a notebook crosses at most
+_NOTEBOOK_S = 8.0  # of a notebook beside its budget: kernel, figures
+_SHORT_S = 14.0  # of one without a budget, as in profile smoke
 _PAGES_S = 45.0  # of the paper: verdicts, HTML, PDF, checks
 _BELIEVED_S = 60.0  # of the estimate, before the pace of this machine counts as much
 
@@ -46,44 +43,20 @@ def build() -> None:
     subprocess.run(command, cwd=project_root(), check=True)
 
 
-def cost_s(parameters: Mapping[str, Any]) -> float:
-    """Estimate how long a notebook takes with these parameters, in seconds.
-
-    Rough, for the sum over all notebooks: lists are factors. Up to three of them are
-    crossed, so their lengths multiply to the cells of a block; more are varied one at a
-    time, so they add up. Each cell is measured ``trials`` times, unless a ``budget``
-    ends that, which is used whole. A notebook without ``duration``, or with a list of
-    ``trials``, hardly measures. A sweep prints an exact estimate before it starts.
-    """
-    from connlab.drive import stopping
-
-    trials = parameters.get("trials") or 1
-    if "duration" not in parameters or isinstance(trials, list):
-        return _NOTEBOOK_S
-    lengths = [len(v) for v in parameters.values() if isinstance(v, list) and v]
-    if not parameters.get("models", True):
-        lengths.append(_ALL_MODELS)
-    cells = prod(lengths) if len(lengths) <= _CROSSED else sum(lengths)
-    trial = sum(float(parameters.get(k) or 0) for k in ("duration", "warmup"))
-    if (budget := parameters.get("budget")) is not None:
-        return _NOTEBOOK_S + stopping.seconds(budget)
-    return _NOTEBOOK_S + cells * trials * (trial + _OVERHEAD_S)
-
-
 def plan(profile: profiles.Profile) -> dict[str, float]:
     """Return the expected seconds of each notebook of a profile, in order.
 
-    They are those that the profile states, else `cost_s`.
+    They are those that the profile states, else its budget, else a few. A sweep prints
+    an exact estimate before it starts. ParameterError for one that a notebook refuses.
     """
+    from connlab.drive import stopping
+
     cost = {}
     for stem in profile.notebooks:
-        if stem in profile.seconds:
-            cost[stem] = profile.seconds[stem]
-            continue
-        path = notebook.find(stem)
-        given = validate(path, profile.parameters(path))
-        defaults = {p.name: p.default for p in declared(path).values()}
-        cost[stem] = cost_s(defaults | given)
+        given = validate(notebook.find(stem), profile.parameters(stem))
+        budget = given.get("budget")
+        usual_s = _SHORT_S if budget is None else _NOTEBOOK_S + stopping.seconds(budget)
+        cost[stem] = profile.seconds.get(stem, usual_s)
     return cost
 
 

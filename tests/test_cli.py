@@ -366,26 +366,18 @@ def test_more_trials_than_a_profile_allows_raise_its_limit(given, most):
 # ---- paper ------------------------------------------------------------------
 
 
-TRIAL = {"trials": 1, "duration": 1.0, "warmup": 0.5}
+def test_a_notebook_takes_what_the_profile_states_else_its_budget():
+    budgets = {"05-bulk": {"budget": "5m"}, "06-idle": {"budget": "9m"}, "07-uring": {}}
+    profile = profiles.Profile("p", "", budgets, {"06-idle": 7.0})
+    cost = paper.plan(profile)
+    assert cost.pop("07-uring") < 60
+    assert cost == {"05-bulk": 300 + paper._NOTEBOOK_S, "06-idle": 7}
 
 
-@pytest.mark.parametrize(
-    ("factors", "trials"),
-    [
-        ({"models": ["a", "b"], "connections": [1, 2, 3], "trials": 4}, 2 * 3 * 4),
-        ({"models": ["a"], "connections": []}, 1),
-        ({"a": [1, 2], "b": [1, 2], "c": [1, 2], "d": [1, 2, 3]}, 2 + 2 + 2 + 3),
-    ],
-)
-def test_cost_crosses_the_factors(factors, trials):
-    trial = paper.cost_s(TRIAL) - paper._NOTEBOOK_S
-    cost = paper.cost_s(TRIAL | factors) - paper._NOTEBOOK_S
-    assert cost == pytest.approx(trials * trial)
-
-
-def test_cost_knows_a_budget_and_a_simulation():
-    assert paper.cost_s(TRIAL | {"budget": "5m"}) == 300 + paper._NOTEBOOK_S
-    assert paper.cost_s({"trials": [3, 5]}) == paper._NOTEBOOK_S
+def test_a_profile_that_a_notebook_refuses_is_named_before_anything_is_measured():
+    profile = profiles.Profile("p", "", {"07-uring": {"trils": 3}}, {"07-uring": 7.0})
+    with pytest.raises(ValueError, match="did you mean 'trials'"):
+        paper.plan(profile)
 
 
 @pytest.mark.parametrize(
