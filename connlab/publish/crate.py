@@ -27,6 +27,7 @@ from connlab.study.results import machine_of
 NAME = "ro-crate-metadata.json"
 VERSION = "1.2"
 SOFTWARE = "connlab/__main__.py"  # a program in a crate is one of its files
+PYTHON = "#python"
 
 Contents = Mapping[str, bytes]
 
@@ -41,7 +42,7 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     crate.metadata["name"] = "What this crate holds"
     cff = yaml.safe_load(contents["CITATION.cff"])
     authors = [_author(crate, n, person) for n, person in enumerate(cff["authors"], 1)]
-    requirements = _requirements(crate, run)
+    _add(crate, PYTHON, "ComputerLanguage", name="Python", url="https://www.python.org")
     parts = _parts(crate, run, contents)
     machine = _machine(crate, run)
     measured = [s for s in run.studies.values() if crate.get(quote(_folder(s)))]
@@ -56,13 +57,10 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     software["name"] = cff["title"]
     software["version"] = str(cff["version"])
     software["author"] = authors
-    software["softwareRequirements"] = requirements
     return crate.metadata.generate()
 
 
-def _add(
-    crate: ROCrate, identifier: str, kind: str | list[str], **properties: Any
-) -> Entity:
+def _add(crate: ROCrate, identifier: str, kind: str, **properties: Any) -> Entity:
     return crate.add(ContextEntity(crate, identifier, {"@type": kind, **properties}))
 
 
@@ -112,37 +110,6 @@ def _license(crate: ROCrate, name: str) -> Entity:
         name=name,
         description=f"{name} is its SPDX identifier; the text is in LICENSE.",
     )
-
-
-def _requirements(crate: ROCrate, run: Run) -> list[Entity]:
-    versions = {"python": "3"} | (run.manifest.get("versions") or {})
-    if compiler := (run.manifest.get("compiler") or {}).get("version"):
-        versions["clang" if "clang" in compiler.lower() else "gcc"] = compiler
-    return [
-        _add(
-            crate,
-            f"#software-{name}",
-            ["SoftwareApplication", *(["ComputerLanguage"] * (name == "python"))],
-            name=name,
-            version=versions[name],
-            url=home,
-        )
-        for name, home in _HOMES.items()
-        if name in versions
-    ]
-
-
-_HOMES = {
-    "clang": "https://clang.llvm.org",
-    "gcc": "https://gcc.gnu.org",
-    "numpy": "https://numpy.org",
-    "pandas": "https://pandas.pydata.org",
-    "papermill": "https://papermill.readthedocs.io",
-    "pydantic": "https://docs.pydantic.dev",
-    "python": "https://www.python.org",
-    "scipy": "https://scipy.org",
-    "statsmodels": "https://www.statsmodels.org",
-}
 
 
 def _machine(crate: ROCrate, run: Run) -> Entity:
@@ -246,7 +213,7 @@ def _file(crate: ROCrate, name: str, data: bytes) -> None:
     }
     if name == SOFTWARE or re.fullmatch(r"notebooks/[^/]+\.ipynb", name):
         facts["@type"] = ["File", "SoftwareSourceCode"]
-        facts["programmingLanguage"] = {"@id": "#software-python"}
+        facts["programmingLanguage"] = {"@id": PYTHON}
     crate.add(File(crate, dest_path=name, properties=facts))
 
 
