@@ -144,10 +144,3 @@ def test_the_machine_in_a_phrase():
     assert results.machine_of({"machine": facts}) == phrase
     assert "Zed 80, 1 core, 4" in results.machine_of({"machine": facts | {"cores": 1}})
     assert results.machine_of({}) == ""
-
-
-def test_results_of_earlier_versions_have_facts_beside_the_phrases():
-    facts = {"schema": 1, "study": "s", "number": 1, "question": "?", "answer": "!"}
-    old = facts | {"machine": {"cpu": "Z", "text": "Z, 2 cores"}, "stopping": {}}
-    read = results.Results.model_validate(old)
-    assert (read.machine, read.stopping) == ("Z, 2 cores", "")

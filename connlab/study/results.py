@@ -12,10 +12,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from connlab.schema import put
 from connlab.study.formatting import counted, printed_in
@@ -23,14 +23,6 @@ from connlab.study.frames import cells, passed, select
 
 SCHEMA = 1
 FILE = "results.json"
-
-
-def _phrase(value: Any) -> Any:
-    """Return the text of what older results have as facts, with a ``text``."""
-    return value.get("text", "") if isinstance(value, dict) else value
-
-
-Phrase = Annotated[str, BeforeValidator(_phrase)]
 
 
 class Fact(BaseModel):
@@ -110,10 +102,10 @@ class Results(BaseModel):
     question: str
     commit: str | None = None
     answer: str
-    machine: Phrase = ""
+    machine: str = ""
     settings: list[dict[str, Any]] | None = None
     trials: dict[str, int] = Field(default_factory=dict)
-    stopping: Phrase = ""
+    stopping: str = ""
     words: dict[str, Word] = Field(default_factory=dict)
     figures: list[Figure] = Field(default_factory=list)
     tables: list[Table] = Field(default_factory=list)
