@@ -6,14 +6,13 @@ does it listen? -> conversations -> the 24 cases -> crowds -> system calls
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 import shlex
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,12 +43,12 @@ _SHELLS = ("sh", "dash", "bash", "zsh")
 #: names of interpreters, without their versions
 _INTERPRETERS = (
     *("python", "pypy", "node", "nodejs", "java", "ruby", "perl"),
-    *(*_SHELLS, "env", "exec"),
+    *(*_SHELLS, "env"),
 )
+#: words of a shell that are no program of somebody's
+_BUILTIN = ("exec", "export", "echo")
 #: their options that are followed by a word, which is no program
 _WITH_A_WORD = ("-cp", "-classpath", "--class-path", "-W", "-X", "-r", "--require")
-#: between two commands of a shell
-_ENDS = set(";&|()")
 #: folders, and the program, that a label has at most
 _PARTS_MOST = 4
 
@@ -288,69 +287,40 @@ def _equal(labels: Mapping[str, str]) -> list[str]:
 def _label(name: str, *, parts: int = 1) -> str:
     if not servers.is_command(name):
         return name
-    program = _program(shlex.split(name))
+    program = _program(name)
     is_model = program.name in {model.name for model in programs.models()}
     return "/".join(program.parts[-2 if is_model else -parts :])
 
 
-def _program(words: Sequence[str]) -> Path:
-    """Return what a command line runs in the end, behind shells and interpreters."""
-    while _interprets(Path(words[0])):
-        if script := _script(words):
-            return _program_of(script) or Path(words[0])
-        if not (inner := _without_options(words)):
-            break
-        words = inner
-    return Path(words[0])
+def _program(line: str) -> Path:
+    """Return what a command line runs in the end, behind shells and interpreters.
 
-
-def _script(words: Sequence[str]) -> str | None:
-    """Return the text that a shell is given by ``-c``, as in ``sh -ec 'cd a; ./b'``."""
-    if Path(words[0]).name not in _SHELLS:
-        return None
-    flags = list(itertools.takewhile(lambda word: word.startswith("-"), words[1:]))
-    given = any(re.fullmatch("-[a-z]*c", flag) for flag in flags)
-    return " ".join(words[1 + len(flags) :][:1]) if given else None
-
-
-def _program_of(script: str) -> Path | None:
-    """Return the program of a shell's text that gets the port, else the last one.
-
-    With the folder that a ``cd`` before it leads to; None where no program is seen.
+    Of a shell's text that is the program that gets the port, else the last one, in the
+    folder that a ``cd`` before it leads to.
     """
-    folder, found = Path(), None
-    for words in _commands(script):
-        if words[0] == "cd":
-            folder /= words[-1]
-        elif words[0] != "export":
-            found = folder / _program(words)
-            if any("{port}" in word for word in words):
+    words = shlex.split(line)
+    commands, folder, found = [words], Path(), Path(words[0])
+    if any(Path(word).name in _SHELLS for word in words):
+        texts = re.split(r"[;&|()\n]+", " ".join(words))
+        commands = [re.findall(r"[^\s'\"]+", text) for text in texts]
+    for command in commands:
+        pairs = itertools.pairwise(["", *command])
+        named = [word for before, word in pairs if not _is_beside(word, before)]
+        if named[:1] == ["cd"]:
+            folder /= named[-1]
+        elif named:
+            found = folder / named[0]
+            if any(servers.PORT in word for word in command):
                 break
     return found
 
 
-def _commands(script: str) -> Iterator[list[str]]:
-    """Give the words of each command of a shell's text, without variables it sets."""
-    lexer = shlex.shlex(script.replace("\n", ";"), posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    with contextlib.suppress(ValueError):  # a quotation without its end
-        for ends, words in itertools.groupby(lexer, lambda word: not set(word) - _ENDS):
-            if not ends and (command := list(itertools.dropwhile(_is_set, words))):
-                yield command
-
-
-def _is_set(word: str) -> bool:
-    """Whether a word gives a variable its value, such as ``PORT={port}``."""
-    return bool(re.fullmatch(r"\w+=\S*", word))
-
-
-def _without_options(words: Sequence[str]) -> list[str]:
-    """Return what follows an interpreter, its options and variables: a command line."""
-    for at, (before, word) in enumerate(itertools.pairwise(words), 1):
-        is_option = before in _WITH_A_WORD or word.startswith("-")
-        if not is_option and not _is_set(word):
-            return list(words[at:])
-    return []
+def _is_beside(word: str, before: str) -> bool:
+    """Whether a word of a command is none of its program: an option, a variable, …"""
+    is_option = word.startswith("-") or before in _WITH_A_WORD
+    is_set = re.match(r"\w+=", word) is not None  # as in ``PORT={port} ./mine``
+    starts_another = word in _BUILTIN or _interprets(Path(word))
+    return is_option or is_set or starts_another or servers.PORT in word
 
 
 def _interprets(program: Path) -> bool:
