@@ -192,31 +192,6 @@ def test_trials_that_a_study_left_out_are_examined_nowhere(tmp_path):
     assert len(doubts.examine([study], SAME)) == len(table)
 
 
-def test_decisions_of_no_study_are_a_table_without_rows():
-    table = doubts.decisions([], "epoll")
-    assert table.empty
-    assert list(table) == ["where", "what"]
-
-
-def test_a_decision_says_one_word_of_a_model(tmp_path):
-    trials = anew_and_kept(tmp_path)
-    idle = printed_of(trials, idle=lambda t: t.pop("connections"))
-    shares = printed_of(trials, active=10, verdict="undetermined")
-    study = doubts.Study("idle", trials, pd.concat([idle, shares]))
-    table = doubts.decisions([study], "epoll").set_index("where")
-    cells = ["1 connection, 10 active", "1000 connections, 10 active"]
-    assert set(table.index) == {f"idle: {c}" for c in ("1 idle", "1000 idle", *cells)}
-    assert (table.drop(columns="what") == "poll").sum(axis=1).eq(1).all()
-
-
-def test_a_decision_is_told_at_the_most_hosts_and_at_the_fewest(tmp_path):
-    places = {1: "loopback", 10: "1 host", 100: "2 hosts", 1000: "10 hosts"}
-    trials = anew_and_kept(tmp_path)
-    table = printed_of(trials, arm=lambda t: t.pop("connections").map(places))
-    decided = doubts.decisions([doubts.Study("hosts", trials, table)], "epoll")
-    assert decided["where"].tolist() == ["hosts: loopback arm", "hosts: 10 hosts arm"]
-
-
 @pytest.mark.parametrize(
     ("before", "after", "kind"),
     [

@@ -1,6 +1,5 @@
 """Study 09: ratios of a run's other studies under other analyses, and their drift."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +8,12 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
-from connlab.figures import labels
 from connlab.intervals import NUMBERS, ratios
-from connlab.report import RATIOS, level, levels, word
+from connlab.report import RATIOS, level, levels
 from connlab.study.formatting import called
 from connlab.study.frames import RunError, load
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
-from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import verdict
 
 KINDS = ("same", "weaker", "stronger", "other", "reversed")
@@ -264,52 +261,3 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     points = points.groupby(sets).agg({"block": "first", "off": "mean", "at": "min"})
     points = points.sort_values("at", ignore_index=True)
     return points.drop(columns="at").assign(order=points.index)
-
-
-# ---- what to use when --------------------------------------------------------------
-
-
-def decisions(studies: list[Study], baseline: str) -> pd.DataFrame:
-    """Return models by verdict, a row per family of ratios and end of its levels.
-
-    Returns
-    -------
-    DataFrame
-        Columns where, what, then a list of models per verdict against the baseline, as
-        the studies print them.
-    """
-    rows = []
-    for study in studies:
-        names = labels(study.trials)
-        for metric, against, within, pairs in study.families():
-            if against != baseline:
-                continue
-            for cell, ends in _ends(pairs, within):
-                words = [word(row) for row in ends.to_dict("records")]
-                lists = ends["model"].map(names).groupby(words).agg(", ".join)
-                what = metric_of(metric).label
-                rows.append({"where": f"{study.name}: {cell}", "what": what, **lists})
-    order = ["faster", "less", "alike", _OPEN, "slower", "more"]
-    words = [word for word in order if any(word in row for row in rows)]
-    return pd.DataFrame(rows, columns=["where", "what", *words])
-
-
-def _ends(pairs: pd.DataFrame, within: list[str]) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Give the ratios at the lowest and the highest level of what was varied."""
-    if not within:
-        yield "all", pairs
-        return
-    cells = dict(list(pairs.groupby(within)))
-    ends = [end(cells, key=lambda cell: [*map(_rank, cell)]) for end in (min, max)]
-    for key in dict.fromkeys(ends):
-        yield _cell_text(dict(zip(within, key, strict=True))), cells[key]
-
-
-def _rank(level: object) -> tuple[float, str]:
-    """Return what a level is ordered by: the number in it, then its text.
-
-    A text without a number comes before: clients on loopback are on no host.
-    """
-    text = str(level)
-    number = re.search(r"\d+", text) if isinstance(level, str) else [level]
-    return float(number[0]) if number else 0.0, text
