@@ -47,7 +47,6 @@ def _facts(**changes) -> dict:
         "busy": 0.0,
         "timer_late_us": 60.0,
         "tools": {"cc": True, "redis-server": True, "quarto": True},
-        "time_wait": 0,
         "lacks": dict.fromkeys(checkup._PARTS),
         "servers": {"go": True, "nginx": True},
     }

@@ -153,7 +153,6 @@ def gather() -> dict[str, Any]:
         "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
         "tools": {name: shutil.which(name) is not None for name in tools},
-        "time_wait": procfs.machine().time_wait,
         "servers": {name: e.available for name, e in servers.entries().items()},
     }
 
@@ -362,8 +361,6 @@ def _limits(facts: Mapping) -> Iterator[Finding]:
         means = f"enough for {rings} io_urings of servers, where the kernel counts them"
         change = "raise memlock in /etc/security/limits.conf"
         yield Finding("locked memory", value, grade, means, change)
-    means = "they block no port: each trial's server has a port of its own"
-    yield Finding("TIME_WAIT", f"{facts['time_wait']} sockets", means=means)
 
 
 def _bound_finding(facts: Mapping, resource: str) -> Finding:
