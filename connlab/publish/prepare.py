@@ -84,7 +84,7 @@ def prepare(
     reference.write(run, others, paper)
     guide.write(run, others, paper)
     write_ledger(run, others, paper, shown=shown)
-    provenance.write(run, paper, shown=shown)
+    provenance.write(run, paper)
     write_published(wanted.includes, paper)
     if models.PIECE in wanted.includes:
         models.write(registry, paper, model_pages.write(run, paper))

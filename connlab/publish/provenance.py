@@ -114,11 +114,8 @@ def trials(results: Results) -> str:
     return ", ".join([used, *lost]) + "."
 
 
-def write(run: Run, paper: Path, *, shown: set[str]) -> None:
-    """Write the appendix: studies, machine and versions, data, how to cite.
-
-    Only figures that the paper shows are referred to.
-    """
+def write(run: Run, paper: Path) -> None:
+    """Write the appendix: studies, machine and versions, how to cite."""
     cited = citation(paper)
     title, day = md.escape(cited["title"]), date(run)
     pieces = {
@@ -129,7 +126,6 @@ def write(run: Run, paper: Path, *, shown: set[str]) -> None:
         "tbl-studies": _studies(run, paper),
         "tbl-excluded": _excluded(run, paper),
         "tbl-machine": _machine(run),
-        "tbl-data": _data(run, shown),
     }
     fragments.write_all(paper / "_generated" / "provenance", pieces)
 
@@ -320,14 +316,3 @@ def _links(run: Run, data: Path) -> str:
         if fragments.copy(run.folder / name, (data / name).parent)
     ]
     return fragments.fill("links.qmd", links=links)
-
-
-def _data(run: Run, shown: set[str]) -> str:
-    rows = []
-    for study, results in run.evaluated:
-        for figure in results.figures:
-            name = f"@{figure.id}" if figure.id in shown else "not in the paper"
-            path = f"`{study.name}/{figure.data}`" if figure.data else "none"
-            rows.append([name, path])
-    rows = rows or [["none", "none"]]
-    return _table("data", ["Figure", "File"], rows, _PAIR, "ll", run=run.name)
