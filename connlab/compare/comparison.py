@@ -180,8 +180,11 @@ class Comparison:
     def log_ratios(self, metric: str) -> pd.DataFrame:
         """Return a row for each set and a column for each server but the baseline."""
         if metric in ("rate", "cpu"):
-            how = {"whole": self.plan.whole_slices, "in_ticks": self.plan.in_ticks}
-            rounds = ratios_of_turns.per_round(pd.concat(self.slices), **how)
+            rounds = ratios_of_turns.per_round(
+                pd.concat(self.slices),
+                whole=self.plan.whole_slices,
+                in_ticks=self.plan.in_ticks,
+            )
         else:
             rounds = self.all_sets.assign(round=0)
         columns = {}

@@ -208,8 +208,8 @@ def skipped_rounds(trial: Mapping) -> set[int]:
     turns = trial.get("turns") or {}
     disturbed = set(turns.get("disturbed") or ())
     cold = pick(trial, "factors.warmup") and pick(trial, "client.slices.warmup") == 0
-    others = set(turns.get("round") or ()) - disturbed - {0}
-    return disturbed | {0} if cold and others else disturbed
+    others = set(turns.get("round") or ()) - disturbed
+    return disturbed | {0} if cold and len(others) > 1 and 0 in others else disturbed
 
 
 def counted_rounds(trial: Mapping, name: str) -> list[Any]:
