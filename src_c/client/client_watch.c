@@ -172,7 +172,8 @@ static void add_new_children(struct watch *watch)
 static void watch_update(struct watch *watch, struct watched *process,
                          int64_t *ended, int64_t *waited)
 {
-    /* The state first: who sleeps after its clock was read may have run since. */
+    /* The state first: a server that ran while its clock was read, which is out
+     * of date then, may be asleep a moment later. */
     char state = 'S';
     int64_t children =
         process->parent ? read_children_ns(process->pid, &state) : -1;
