@@ -88,6 +88,47 @@ def test_the_window_lies_where_the_client_says_or_else_before_its_report():
     assert samples.window(report(None)) is None
 
 
+def _busy_while_asked(time_s, *, begins_s, ends_s) -> float:
+    """Return 80 % of a core while clients ask, and 10 % of it from then on."""
+    asked_s = min(max(0.0, time_s - begins_s), ends_s - begins_s)
+    return 0.8 * asked_s + 0.1 * max(0.0, time_s - ends_s)
+
+
+@pytest.mark.parametrize("warmup_s", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("shift_s", [0.0, 0.01, 0.05, 0.09])
+def test_rest_before_and_after_the_window_is_no_part_of_it(shift_s, warmup_s):
+    """Looks each 0.1 s, and one at the report, 20 ms after the end."""
+    begins_s = START + 0.02
+    start_s = begins_s + warmup_s
+    ends_s = start_s + 0.5
+    reported_s = ends_s + 0.02
+    looks = [START - 0.01, *(START + shift_s + k / 10 for k in range(9)), reported_s]
+    used = [_busy_while_asked(t, begins_s=begins_s, ends_s=ends_s) for t in looks]
+    seen = [
+        snapshot(reading(t, cpu_s, cpu_s), Reading(None))
+        for t, cpu_s in zip(looks, used, strict=True)
+        if t <= reported_s
+    ]
+    client = {"window": {"seconds": 0.5, "warmup_s": warmup_s}}
+    client["self"] = {"dialing_s": 0.02}
+    told = samples.Report(client, START, reported_s)
+    sums = samples.summarise(seen, told, stats=None)
+    assert sums.window_s == pytest.approx(0.5)
+    assert sums.cpu_user_s + sums.cpu_system_s == pytest.approx(0.4, rel=0.001)
+
+
+def test_no_more_is_added_at_the_end_than_the_next_reading_has():
+    """A server that rests in the window's last part did not go on as before."""
+    times = [START + 0.02, START + 0.04, START + 0.09, START + 0.13]
+    used = [0.0, 0.02, 0.07, 0.072]
+    seen = [
+        snapshot(reading(t, cpu_s), Reading(None))
+        for t, cpu_s in zip(times, used, strict=True)
+    ]
+    sums = samples.summarise(seen, report(), stats=None)
+    assert sums.cpu_user_s + sums.cpu_system_s == pytest.approx(0.072)
+
+
 def test_without_figures_of_the_client_there_is_no_cpu_time():
     sums = samples.summarise(snapshots()[:1], report(None), stats=None)
     assert sums.window_s is None

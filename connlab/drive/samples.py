@@ -1,15 +1,24 @@
 """From snapshots at a running server to the samples of a trial.
 
-CPU time is cut to the measurement window by straight lines between the readings around
-its two edges, each counter by the times at which it was read itself: where thousands of
-threads want the cores, the driver waits up to a second between two files. The client
-does not share a clock with the driver, but it reports how long it connected and warmed
-up after it was started, and when it was started is known here (``window_from`` is then
-``start``; a process needs about 2 ms to begin). Without these times its window is taken
-to have ended when it reported (``end``). Two points of its CPU time are known without a
-look: zero when it started, and the total in its report, as it ends soon after.
+CPU time is cut to the measurement window, each counter by the times at which it was
+read itself: where thousands of threads want the cores, the driver waits up to a second
+between two files. Between the last reading in the window and the first after it the
+clients stop to ask, so that a straight line would count the rest that follows as part
+of the window: of half a second, about 1 % too little. So what was used from that last
+reading on is taken at the rate between the readings in the window; it is at most what
+the next reading says. The window's start is treated alike where the clients began to
+ask after the reading before it. Else, and where the readings span less than half of the
+window, the line is straight.
+
+The client does not share a clock with the driver, but it reports how long it connected
+and warmed up after it was started, and when it was started is known here
+(``window_from`` is then ``start``; a process needs about 2 ms to begin). Without these
+times its window is taken to have ended when it reported (``end``). Two points of its
+CPU time are known without a look: zero when it started, and the total in its report, as
+it ends soon after.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +28,9 @@ from connlab.drive.host import Reading
 
 #: CPU times that belong to the machine of driver and client
 _CLIENT_SIDE = ("driver_cpu_s", "companion_cpu_s", "client_cpu_s")
+
+#: which part of the window readings must span to tell the rate in it
+_SPANNED = 0.5
 
 Point = tuple[float, float]
 """A time on the driver's monotonic clock and the value of a counter; seconds."""
@@ -46,11 +58,15 @@ class Report:
 
 @dataclass(frozen=True)
 class Window:
-    """The measurement window on the driver's monotonic clock, in seconds."""
+    """The measurement window on the driver's monotonic clock, in seconds.
+
+    The clients ask from `asking_s`, the beginning of the warm-up; None: not known.
+    """
 
     start_s: float
     end_s: float
     known_from: str
+    asking_s: float | None = None
 
 
 def window(report: Report) -> Window | None:
@@ -63,8 +79,9 @@ def window(report: Report) -> Window | None:
     warmup_s = schema.pick(client, "window.warmup_s")
     if dialing_s is None or warmup_s is None:
         return Window(report.reported_at_s - window_s, report.reported_at_s, "end")
-    start_s = report.started_at_s + dialing_s + warmup_s
-    return Window(start_s, start_s + window_s, "start")
+    asking_s = report.started_at_s + dialing_s
+    start_s = asking_s + warmup_s
+    return Window(start_s, start_s + window_s, "start", asking_s)
 
 
 def summarise(
@@ -179,7 +196,17 @@ def _growth(points: Sequence[Point], span: Window) -> tuple[float | None, float]
         return None, 0.0
     import numpy as np  # late: a first server starts before numpy is loaded
 
-    before, after = np.interp([start, end], *zip(*points, strict=True))
+    times, values = zip(*points, strict=True)
+    before, after = np.interp([start, end], times, values)
+    inside = [point for point in points if start <= point[0] <= end]
+    if inside and inside[-1][0] - inside[0][0] >= _SPANNED * (end - start):
+        (first_s, first), (last_s, last) = inside[0], inside[-1]
+        rate = (last - first) / (last_s - first_s)
+        following = next((value for time_s, value in points if time_s > last_s), last)
+        after = min(last + rate * (end - last_s), following)
+        earlier = [point for point in points if point[0] < first_s]
+        if earlier and earlier[-1][0] < (span.asking_s or -math.inf):
+            before = max(first - rate * (first_s - start), earlier[-1][1])
     return max(0.0, float(after - before)), end - start
 
 
