@@ -245,6 +245,31 @@ def test_survives(levels, verdict):
 
 
 @pytest.mark.parametrize(
+    ("passing", "failing", "said"),
+    [
+        ((1,), (0,), " (1 trial each)"),
+        ((1, 1), (0,) * 5, " (2 to 5 trials each)"),
+        ((1,), (), " (1 trial)"),
+        ((1,) * 4, (0,) * 4, ""),
+        ((), (), ""),
+    ],
+)
+def test_a_limit_says_where_few_trials_met_it(passing, failing, said):
+    rule = {**SURVIVES, "passes": [1000], "fails": [2000]}
+    why = apply(survivors({1000: passing, 2000: failing}), rule).why
+    assert re.search(r"( \(.*\))?$", why)[0] == said
+
+
+@pytest.mark.parametrize(
+    ("trials", "said"), [(1, " (1 trial)"), (3, " (3 trials)"), (4, "")]
+)
+def test_a_count_says_where_few_trials_made_it(trials, said):
+    rows = pd.DataFrame({"model": "pool", "threads_max": [16] * trials, "ok": True})
+    rule = {"rule": "counts", "metric": "threads_max", "arm": {"model": "pool"}}
+    assert apply(rows, {**rule, "at_least": 16}).why == f"16 counted{said}"
+
+
+@pytest.mark.parametrize(
     ("accepted", "passes", "verdict"),
     [
         (1000, [2000], OPEN),

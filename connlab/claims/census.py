@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from connlab.claims.finding import Finding, Untestable, cell_text, measured
+from connlab.claims.finding import Finding, Untestable, cell_text, if_few, measured
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
 from connlab.study.frames import Cell, kept_all, select
@@ -31,7 +31,9 @@ def survives(
     it fails when none did. Levels that were not measured are named and left out, and
     so are those at which a trial ended with connections that the kernel kept and the
     server had yet to accept: it neither carried nor lost them. A server that carried
-    more than a level that was not measured carried that, too.
+    more than a level that was not measured carried that, too. A level is tried and not
+    estimated, so that one trial tells; where they are too few for an interval, the
+    finding says how many.
     """
     cells = dict(list(select(trials, arm).groupby("connections")))
     none = trials.iloc[:0]
@@ -43,7 +45,8 @@ def survives(
             outcome = "right"
         levels.setdefault(outcome, []).append(str(level))
     clauses = [f"{_LEVELS[k]} {listing(levels[k])}" for k in _LEVELS if k in levels]
-    why = f"connections: {'; '.join(clauses)}"
+    tried = [len(kept_all(cells[n])) for n in (*passes, *fails) if n in cells]
+    why = f"connections: {'; '.join(clauses)}{if_few(*filter(None, tried))}"
     if levels.keys() <= {"missing", "waiting"}:
         raise Untestable(why)
     if "wrong" in levels and "right" not in levels:

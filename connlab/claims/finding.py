@@ -13,10 +13,11 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from connlab.study.formatting import in_best_unit, number_text, plain
+from connlab.study.formatting import in_best_unit, number_text, plain, span
 from connlab.study.frames import Cell, failed_only, select
 from connlab.study.interval import Interval
 from connlab.study.metrics import metric as metric_of
+from connlab.variances import TRIALS_MIN
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not testable here"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -91,6 +92,19 @@ def remaining(effect: Interval, metric: str, *limited: bool) -> Interval:
     upward = {(side == 0) == rises for side, bound in enumerate(limited) if bound}
     lo = -math.inf if False in upward else effect.lo
     return replace(effect, lo=lo, hi=math.inf if True in upward else effect.hi)
+
+
+def if_few(*trials: int) -> str:
+    """Return " (1 trial each)" where cells have fewer than an interval asks for.
+
+    A count has no interval that would show how often it was made. Of no cell, or where
+    all have enough, an empty text.
+    """
+    if min(trials, default=TRIALS_MIN) >= TRIALS_MIN:
+        return ""
+    fewest, most = min(trials), max(trials)
+    number = span(fewest, most)
+    return f" ({number} trial{'s' * (most > 1)}{' each' * (len(trials) > 1)})"
 
 
 def cell_text(cell: Cell) -> str:

@@ -7,6 +7,7 @@ import pandas as pd
 from connlab.claims.finding import (
     Finding,
     Untestable,
+    if_few,
     measured,
     outside,
     remaining,
@@ -63,10 +64,12 @@ def counts(
     """Judge whether every trial of a cell counted a number between two bounds.
 
     For what a server has by design, such as threads: that is counted and not estimated,
-    so that each trial tells, and one that counts otherwise refutes the claim.
+    so that each trial tells, and one that counts otherwise refutes the claim. Where
+    they are too few for an interval, the finding says how many.
     """
     found = usable(trials, arm, metric)[metric]
     why = f"{span(plain(found.min()), plain(found.max()))} counted"
+    why += if_few(len(found))
     if found.between(at_least, at_most).all():
         return Finding("holds", why)
     return Finding("does not hold", why)
