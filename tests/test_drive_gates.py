@@ -394,6 +394,26 @@ def test_who_is_the_bottleneck(server, client, waiting, label):
     assert gates.client(trial).ok is (label != "client-bound")
 
 
+@pytest.mark.parametrize(
+    ("window_s", "client", "label"),
+    [
+        (0.19, 0.6, None),
+        (0.19, 0.99, "client-bound"),
+        (0.21, 0.6, "unsaturated"),
+        (0.21, 0.99, "client-bound"),
+    ],
+)
+def test_of_a_burst_shorter_than_two_looks_only_the_client_is_known(
+    window_s, client, label
+):
+    """The readings around it hold the time to connect and to end, in which it rests."""
+    share = {"client__stop": "requests", "client__window__seconds": window_s}
+    burst = changed(_shares(0.3, client), **share)
+    assert gates.label(burst) == label
+    assert (gates.server_share(burst) is None) == (window_s < 0.2)
+    assert gates.label(changed(burst, client__limits={"queue_full": 1}))
+
+
 def test_time_spent_looking_is_not_need():
     spinning = changed(_shares(0.5, 1.0), client__self__spin_share=0.6)
     assert gates.client_share(spinning) == pytest.approx(0.4)

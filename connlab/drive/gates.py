@@ -63,6 +63,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from connlab import schema
 from connlab.drive import timelines
+from connlab.drive.samples import LOOK_S
 from connlab.schema import UNANSWERED, Gate, pick
 
 RATE = 0.05
@@ -377,10 +378,19 @@ def server_share(trial: Mapping) -> float | None:
     """Return the part of the CPU time available to the server that it needed.
 
     A companion on the server's cores (Redis, where there are only two) belongs to
-    what is served.
+    what is served. None for a burst that may have been over before two looks: most of
+    what is between the readings around it is not the burst.
     """
+    if _too_short(trial):
+        return None
     share = schema.flatten(trial)["server_cpu_share"]
     return None if share is None else share + _companions_share(trial, "server")
+
+
+def _too_short(trial: Mapping) -> bool:
+    """Whether this is a burst in which the driver may not have looked twice."""
+    burst = pick(trial, "client.stop") == "requests"
+    return burst and (pick(trial, "client.window.seconds") or 0) < 2 * LOOK_S
 
 
 def _companions_share(trial: Mapping, side: str) -> float:
@@ -432,7 +442,8 @@ def bottleneck(
 def label(trial: Mapping) -> str | None:
     """Return the bottleneck; None when it is not known.
 
-    Of a server that could not be sampled, only the client's side is known.
+    Of a server that could not be sampled, or not in a burst as short as that, only the
+    client's side is known.
     """
     if limit := limit_met(trial):
         return f"limit-bound:{limit}"
@@ -441,7 +452,8 @@ def label(trial: Mapping) -> str | None:
     server, share = server_share(trial), client_share(trial)
     shared = bool(pick(trial, "cores.shared"))
     found = bottleneck(share, server, pick(trial, _QUEUE), shared=shared)
-    return found or (None if pick(trial, "server.unseen") else "unsaturated")
+    unseen = pick(trial, "server.unseen") or _too_short(trial)
+    return found or (None if unseen else "unsaturated")
 
 
 def limit_met(trial: Mapping) -> str | None:

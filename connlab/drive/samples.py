@@ -29,6 +29,8 @@ from connlab.drive.host import Reading
 #: CPU times that belong to the machine of driver and client
 _CLIENT_SIDE = ("driver_cpu_s", "companion_cpu_s", "client_cpu_s")
 
+#: how often the driver looks at both programs
+LOOK_S = 0.1
 #: which part of the window readings must span to tell the rate in it
 _SPANNED = 0.5
 

@@ -31,7 +31,6 @@ from connlab.drive.programs import Programs, described
 
 READY_S = 10.0
 GRACE_S = 5.0
-LOOK_S = 0.1
 MEMORY_LOOK_S = 0.25
 #: the time until the next look is at least this multiple of what a look costs
 LOOK_COST = 50
@@ -209,7 +208,7 @@ def _attend(course: _Course) -> None:
     allowed_s = timeout_s(course.setting.factors)
     until = began + allowed_s
     next_memory = began + MEMORY_LOOK_S
-    pause = LOOK_S
+    pause = samples.LOOK_S
     gone = False
     while course.report is None and not interrupt.requested():
         course.report = course.client_host.ready(course.client, timeout_s=pause)
@@ -219,7 +218,7 @@ def _attend(course: _Course) -> None:
         of_client = course.client_host.sample(course.client, machine=False)
         course.snapshots += map(_snapshot, reading.before)
         course.snapshots.append(_snapshot(reading, of_client))
-        pause = max(LOOK_S, LOOK_COST * (reading.cost_s + of_client.cost_s))
+        pause = max(samples.LOOK_S, LOOK_COST * (reading.cost_s + of_client.cost_s))
         if memory:
             next_memory = time.monotonic() + max(MEMORY_LOOK_S, pause)
         if reading.gone and not gone:
