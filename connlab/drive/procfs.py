@@ -322,7 +322,8 @@ def parse_stat(text: str, cores: frozenset[int] | None = None) -> tuple[float, f
     """Return busy and stolen seconds from ``/proc/stat``, over `cores` or over all.
 
     Over all as well where a core has no line of its own, as in a container whose
-    cores are numbered differently there.
+    cores are numbered differently there. Busy holds interrupts (irq, softirq): whether
+    processes are charged with them depends on CONFIG_IRQ_TIME_ACCOUNTING.
     """
     lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]
     ticks = {name: fields for name, *fields in lines}
@@ -340,8 +341,9 @@ def softirq_s(cores: frozenset[int] | None = None) -> float:
     """Return the CPU time of the kernel's packet threads (ksoftirqd) of some cores.
 
     Over loopback a packet is received while it is sent, and the sender is charged for
-    it. What exceeds that goes to these threads: work of the trial that no process is
-    charged for. 0.0 where they cannot be seen, as in a container.
+    it (by kernels without CONFIG_IRQ_TIME_ACCOUNTING). What exceeds that goes to these
+    threads: work of the trial that no process is charged for. 0.0 where they cannot be
+    seen, as in a container.
     """
     threads = _softirq_threads()
     pids = [pid for core, pid in threads.items() if cores is None or core in cores]
