@@ -264,7 +264,7 @@ class Comparison:
             return {}
         table = pd.concat(self.sets).set_index("server")
         p99_s = table["p99"].where(np.isfinite(table["p99"]), 0)
-        allowed_s = (gates.LAG_PART * p99_s).clip(lower=gates.LAG_NS / 1e9)
+        allowed_s = (1e9 * p99_s).map(gates.lag_allowed_ns) / 1e9
         late = (table["lag_p99"] > allowed_s).groupby(level="server").sum()
         return {n: int(late[n]) for n in self.remaining if late[n]}
 
