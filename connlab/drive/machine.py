@@ -218,7 +218,7 @@ def cgroup() -> dict[str, str | None]:
     """
     limits = {}
     for name, files in procfs.CGROUP_FILES.items():
-        paths = [f"{folder}/{f}" for folder in procfs.cgroups(name) for f, _ in files]
+        paths = [f"{folder}/{f}" for folder in procfs.cgroups(name) for f, *_ in files]
         texts = [text for path in paths if (text := procfs.read_text(path).strip())]
         numbers = filter(str.isdigit, texts)
         limits[name] = min(numbers, key=int, default=next(iter(texts), None))

@@ -24,9 +24,9 @@ _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
 CGROUPS = "/sys/fs/cgroup"
-#: files of a cgroup's limit and of its use, in the second version and in the first
+#: files of a cgroup's limit, and of its use where that is read, in both versions
 CGROUP_FILES = {
-    "cpu": (("cpu.max", "cpu.stat"), ("cpu.cfs_quota_us", "cpuacct.usage")),
+    "cpu": (("cpu.max",), ("cpu.cfs_quota_us",)),
     "memory": (
         ("memory.max", "memory.current"),
         ("memory.limit_in_bytes", "memory.usage_in_bytes"),
