@@ -19,6 +19,7 @@ import pytest
 from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
 from connlab.drive import (
+    capacity,
     checkup,
     location,
     machine,
@@ -303,6 +304,22 @@ def test_a_limit_of_tasks_is_named_where_a_server_needs_one_for_each_client(
     command = servers.command_line(server, programs.built())
     found = crowds.tasks_bound(command, 100)
     assert found is None if bound is None else found.startswith(bound)
+
+
+@pytest.mark.parametrize(
+    ("used", "bound"),
+    [
+        (250, "this cgroup may have 300 processes and threads (pids.max)"),
+        (100, None),
+    ],
+)
+def test_a_limit_of_tasks_may_be_that_of_the_cgroup(monkeypatch, used, bound):
+    """A container that counts tasks binds root as well."""
+    monkeypatch.setattr(checkup, "user_tasks", lambda: None)
+    limited = [("/", 300, used), ("/above", 5000, 2000)]
+    monkeypatch.setattr(capacity, "_limited", lambda controller: limited)
+    command = servers.command_line("lessons/thread", programs.built())
+    assert crowds.tasks_bound(command, 100) == bound
 
 
 @pytest.mark.parametrize("bound", [None, "this user may have 60 threads"])

@@ -145,6 +145,11 @@ def _task_limits() -> Iterator[tuple[int, int]]:
     yield min(limits, default=PID_MAX), running
     if of_user := machine.limits()["processes"]["soft"]:
         yield of_user, procfs.tasks(procfs.owned(os.getuid()))
+    yield from cgroup_tasks()
+
+
+def cgroup_tasks() -> Iterator[tuple[int, int]]:
+    """Give the limits of our cgroups on tasks, each with how many it counts."""
     for _, limit, used in _limited("pids"):
         yield limit, used
 

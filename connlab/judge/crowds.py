@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from connlab.drive import checkup, machine, trials
+from connlab.drive import capacity, checkup, machine, trials
 from connlab.drive.running import NotServing, Running, running
 
 LEVELS = (1, 10, 100, 500, 1000, 1100, 3000, 10_000)
@@ -106,23 +106,38 @@ def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
 
 
 def tasks_bound(server: str, clients: int) -> str | None:
-    """Return the user's limit where a server needs a task per client and has no room.
+    """Return the limit where a server needs a task per client and has no room.
 
-    A task is a thread or a process. None where the limit leaves as many, root is asked
-    (whom it does not bind), or a client brings the server none.
+    A task is a thread or a process, the limit that of the user or of a cgroup. None
+    where they leave as many, or a client brings the server none.
     """
-    most = machine.limits()["processes"]["soft"]
-    if not most or checkup.user_tasks() is None:
+    if not _room_for_tasks():
         return None
     try:
         with running(server) as serving:
-            room = most - checkup.user_tasks()
+            bound, room = min(_room_for_tasks().items(), key=lambda item: item[1])
             before = _baseline(serving).threads or 0
             grown = (_meet(serving, _SHOW).threads or 0) - before
     except NotServing:
         return None
-    bound = f"this user may have {most} processes and threads (ulimit -u)"
     return bound if grown >= _SHOW and room < clients + _OTHER_TASKS else None
+
+
+def _room_for_tasks() -> dict[str, int]:
+    """Return how many more tasks there may be, by the limit's name.
+
+    That of the user does not bind root.
+    """
+    room = {}
+    most, taken = machine.limits()["processes"]["soft"], checkup.user_tasks()
+    if most and taken is not None:
+        room[f"this user may have {most} processes and threads (ulimit -u)"] = (
+            most - taken
+        )
+    for limit, used in capacity.cgroup_tasks():
+        bound = f"this cgroup may have {limit} processes and threads (pids.max)"
+        room[bound] = limit - used
+    return room
 
 
 def _untried(levels: Sequence[int], *, descriptors: int, ports: int) -> dict[int, str]:
