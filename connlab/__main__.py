@@ -5,8 +5,9 @@
 
 Each command imports what it needs when it runs, so that ``--help`` answers at once.
 Exit status: 0 done, 1 it failed, 2 asked for something that does not exist, 130
-interrupted (the same command goes on), 3 the paper is set and sound, but not by the
-renderer that --renderer asked for.
+interrupted (the same command goes on; `compare` and `bench` print what they have and
+begin anew), 3 the paper is set and sound, but not by the renderer that --renderer asked
+for.
 """
 
 from __future__ import annotations

@@ -278,6 +278,50 @@ def test_a_part_that_fails_loses_nothing_of_others(monkeypatch):
     assert "client: exit 3" in text.getvalue()
 
 
+def _interrupted_after(monkeypatch, rounds):
+    """Return parts whose sets end after some rounds, and a list of what they took."""
+    by_title = {n: compared_parts("epoll")[n] for n in ("many", "http")}
+    measured = []
+    monkeypatch.setattr(parts.measure, "sets", lambda plan: (n for n in range(rounds)))
+    monkeypatch.setattr(parts, "_floor_cpu_s", lambda part: 0.0)
+    monkeypatch.setattr(Comparison, "add", lambda self, one: measured.append(one))
+    monkeypatch.setattr(Comparison, "enough", lambda self: "")
+    return by_title, measured
+
+
+def test_what_was_measured_before_a_signal_is_kept(monkeypatch):
+    by_title, measured = _interrupted_after(monkeypatch, 2)
+    parts.run(by_title, budget_s=99.0, say=lambda text: None)
+    assert measured == [0, 0, 1, 1]
+    endings = {part.comparison.stopped for part in by_title.values()}
+    assert endings == {"interrupted"}
+
+
+def test_a_signal_in_the_first_round_ends_all(monkeypatch):
+    by_title, _ = _interrupted_after(monkeypatch, 0)
+    with pytest.raises(KeyboardInterrupt):
+        parts.run(by_title, budget_s=99.0, say=lambda text: None)
+
+
+def test_after_a_signal_nothing_more_is_measured(monkeypatch, tmp_path):
+    def stopped(by_title, **_):
+        for part in by_title.values():
+            part.comparison.stopped = "interrupted"
+
+    monkeypatch.setattr(parts, "run", stopped)
+    for module, name in ((idle_memory, "pss_each"), (strace, "system_calls")):
+        monkeypatch.setattr(module, name, Mock(side_effect=AssertionError))
+    monkeypatch.setattr(clients, "measure_all", Mock(side_effect=AssertionError))
+    monkeypatch.setattr(benches.targets, "judge", lambda *_: [])
+    monkeypatch.setattr(benches.comparison, "document", lambda _: {})
+    monkeypatch.setattr(screen, "print_all", lambda *_: None)
+    wanted = dict.fromkeys(("lessons", "memory", "calls", "clients"), True)
+    with pytest.raises(SystemExit) as ended:
+        benches.run(["epoll"], budget_s=1, until=0.1, seed=1, out=tmp_path, **wanted)
+    assert ended.value.code == benches.INTERRUPTED
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.sweeps
 def test_a_small_run_prints_and_keeps(build_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(plan, "WARM_SLICES", 1)

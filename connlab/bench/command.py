@@ -12,6 +12,7 @@ from rich.console import Console
 from connlab import schema
 from connlab.bench import clients, parts, targets
 from connlab.compare import comparison, screen
+from connlab.compare.command import INTERRUPTED
 from connlab.drive import idle_memory, machine, programs, strace
 from connlab.intervals import interval
 from connlab.study.interval import Interval
@@ -29,7 +30,9 @@ def run(
     """Measure the models of these names (or all), print and keep what was found.
 
     The sets in turns end after `budget_s` seconds or with ratios as narrow as `until`;
-    what is `wanted` besides: ``lessons``, ``memory``, ``calls``, ``clients``.
+    what is `wanted` besides: ``lessons``, ``memory``, ``calls``, ``clients``. After a
+    signal the sets measured so far are printed and kept, nothing besides is measured,
+    and the exit status is `INTERRUPTED`; a later call begins anew.
     """
     console = screen.console()
     known = {model.name: model for model in programs.models()}
@@ -39,6 +42,9 @@ def run(
     models = [known[name] for name in names or known]
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=console.print)
+    endings = {part.comparison.stopped for part in by_title.values()}
+    if interrupted := "interrupted" in endings:
+        wanted = dict.fromkeys(wanted, False)
     memory = _alone(idle_memory.pss_each, models, console) if wanted["memory"] else {}
     calls = _alone(strace.system_calls, models, console) if wanted["calls"] else {}
     http = by_title["http"].plan
@@ -63,6 +69,8 @@ def run(
     rows = [(t.what, t.need, _text(t.found), t.verdict) for t in judged]
     _print(console, ("target", "needed", "found", ""), rows)
     console.print(f"\nkept: {kept}")
+    if interrupted:
+        raise SystemExit(INTERRUPTED)
     if any(part.comparison.failure for part in by_title.values()):
         raise SystemExit(1)
 

@@ -88,7 +88,9 @@ def run(
     """Measure a set of each part in turn, until all are narrow or time is up.
 
     One round is measured whatever the budget. A part of which a set fails keeps those
-    before it, and the others go on.
+    before it, and the others go on. A signal ends all, and what was measured is kept:
+    those that wanted more have ``interrupted`` in `Comparison.stopped`. Raises
+    KeyboardInterrupt where it came before the first round was over.
     """
     estimate_s = sum(
         p.plan.set_s + 2 * FLOOR_S * p.with_floor for p in by_title.values()
@@ -97,7 +99,7 @@ def run(
         f"{len(by_title)} comparisons, about {estimate_s:.0f} s a round, "
         f"until all are known or {budget_s:g} s are over"
     )
-    began, rounds, round_s = time.monotonic(), 0, 0.0
+    began, rounds, round_s, ending = time.monotonic(), 0, 0.0, "budget"
     with interrupt.noted(), contextlib.ExitStack() as stack:
         sets = {
             name: stack.enter_context(contextlib.closing(measure.sets(part.plan)))
@@ -107,17 +109,21 @@ def run(
             unfinished = [n for n, p in by_title.items() if not p.comparison.stopped]
             if not unfinished:
                 break
-            for name in unfinished:
-                _add(by_title[name], sets[name])
+            if not all(_add(by_title[name], sets[name]) for name in unfinished):
+                if not rounds:
+                    raise KeyboardInterrupt
+                ending = "interrupted"
+                break
             rounds, round_s = rounds + 1, time.monotonic() - began - spent
             widths = _widths(by_title)
             say(f"round {rounds}: {len(unfinished)} sets in {round_s:.0f} s{widths}")
     for part in by_title.values():
-        part.comparison.stopped = part.comparison.stopped or "budget"
+        part.comparison.stopped = part.comparison.stopped or ending
         part.comparison.seconds = sum(part.comparison.set_seconds)
 
 
-def _add(part: Part, sets: Iterator[measure.Set]) -> None:
+def _add(part: Part, sets: Iterator[measure.Set]) -> bool:
+    """Take in a set of a part, or that it failed; False where a signal came."""
     before = _floor_cpu_s(part)
     shared = part.plan.cores.shared
     try:
@@ -125,13 +131,14 @@ def _add(part: Part, sets: Iterator[measure.Set]) -> None:
             measured = next(sets, None)
     except turns.SetError as error:
         part.comparison.fail(error)
-        return
+        return True
     if measured is None:
-        raise KeyboardInterrupt
+        return False
     if before:
         part.floor_cpu_s.append(min(before, _floor_cpu_s(part)))
     part.comparison.add(measured)
     part.comparison.stopped = part.comparison.enough()
+    return True
 
 
 def _floor_cpu_s(part: Part) -> float:
