@@ -10,6 +10,11 @@ other pairs of the sweep (Bonferroni). Its variance is moderated by the other pa
 its set (`connlab.variances`), as in what the study prints. More trials go to whole
 sets, only those that have a ratio still too wide.
 
+Two studies print other comparisons of the same trials, at which the rule does not look:
+study 08 each model against itself with the fewest workers, study 13 also each runtime
+against the model that waits in the same way, in one family with those to the baseline.
+Their printed intervals may stay wider than the target.
+
 The rule looks after whole blocks only, so that every cell has as many trials as the
 others when it is judged. Stopping as soon as an interval is narrow makes it cover
 somewhat less than it says; n_min keeps that loss small. Study 10 simulates it for the
