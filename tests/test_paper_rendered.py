@@ -285,6 +285,16 @@ def test_the_same_results_give_the_same_files(odd):
 # ---- what is lacking, stale, or wrong ------------------------------------------------
 
 
+def test_the_record_of_a_rendering_outlives_a_mistyped_run(tmp_path):
+    made.write_run(tmp_path / "runs")
+    stamp = made.copy_paper(tmp_path) / renderers.OUTPUT / rendering.STAMP
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text("{}")
+    with pytest.raises(FileNotFoundError):
+        publish.render("mistyped", root=tmp_path / "runs", paper=tmp_path / "paper")
+    assert stamp.read_text() == "{}"
+
+
 def test_a_missing_study_is_marked_in_its_place(tmp_path):
     def lose(run, _):
         shutil.rmtree(run / made.STUDY)

@@ -48,9 +48,10 @@ def render(
     folder = schema.project_root() / paper
     chosen = renderers.choose(renderer)
     with schema.alone(folder):  # inputs have one place
-        (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
         loaded = results.load_run(run, root=root)
         others = reference.others(loaded)
+        # only now: without such a run the pages stay as they are, and so their record
+        (folder / renderers.OUTPUT / STAMP).unlink(missing_ok=True)
         try:
             remarks, paths, problems = _set(loaded, others, folder, chosen)
         except quarto.QuartoError as error:
