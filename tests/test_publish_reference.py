@@ -64,6 +64,14 @@ def test_the_sentence_counts_each_kind(runs, tmp_path):
     assert "(G2)" in sentence
 
 
+def test_claims_are_named_in_the_order_of_their_numbers(tmp_path):
+    """Of L1, L5 and L13 the last came second."""
+    for name, verdict in ((made.RUN, "holds"), ("reference", "does not hold")):
+        verdicts = dict.fromkeys(("L13", "L5", "L1"), verdict)
+        made.write_run(tmp_path / "runs", name=name, verdicts=verdicts)
+    assert "(L1, L5, L13)" in pieces(tmp_path / "runs", tmp_path)[0]
+
+
 def test_claims_about_published_numbers_do_not_count(runs, tmp_path):
     (tmp_path / reference.LEDGER).write_text("- {id: G1, published: a.csv}\n")
     assert counts(pieces(runs, tmp_path)[0])[:3] == [4, 1, 0]

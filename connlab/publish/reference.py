@@ -176,11 +176,20 @@ def _agreement(run: Run, label: str, other: Run, paper: Path) -> str:
         claims=len(by_claim) - count[NO_TRIALS],
         both=count[AGREES] + count[DIFFERS],
         agree=count[AGREES],
-        differ=sorted(claim for claim, word in by_claim.items() if word == DIFFERS),
+        differ=sorted(
+            (claim for claim, word in by_claim.items() if word == DIFFERS),
+            key=_natural,
+        ),
         there=count[ONLY_THERE],
         here=count[ONLY_HERE],
         neither=count[NEITHER],
     )
+
+
+def _natural(claim: str) -> list[tuple[int, str]]:
+    """Return what sorts L5 before L13: a number counts as one, not as digits."""
+    parts = re.findall(r"\d+|\D+", claim)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 _METRICS = {"response_mean_s": "mean response", "throughput_rps": "throughput"}
