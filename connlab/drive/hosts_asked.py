@@ -18,8 +18,8 @@ ONE_MACHINE = {
     "pools": "its bursts end with the last answer of one client",
     "guestbook": "its database stands beside the server",
     "why": "it counts with perf on the machine that it runs on",
-    "runtimes": "servers of others listen on loopback only",
-    "winsock": "servers of others listen on loopback only",
+    "runtimes": "servers from servers.toml listen on loopback only",
+    "winsock": "servers from servers.toml listen on loopback only",
 }
 
 

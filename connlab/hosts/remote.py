@@ -172,7 +172,8 @@ class RemoteHosts:
 
     def lacks(self, factors: Mapping[str, Any], model: schema.Model) -> str | None:
         if (model.model_extra or {}).get("digest"):
-            return "not over several hosts: servers of others listen on loopback only"
+            reason = "servers from servers.toml listen on loopback only"
+            return f"not over several hosts: {reason}"
         hosts = len(self.turning(factors).clients.hosts)
         for name, reason in (_ONE_MACHINE | (_ONE_CLIENT if hosts > 1 else {})).items():
             if factors.get(name):
