@@ -30,6 +30,8 @@ _MUCH = ("a mebibyte", "reads late")
 
 #: conversations that fail of the same fault where one of these failed
 _SAME = {"one connection": {"lengths", "every byte"}, "own answers": {"reads late"}}
+#: conversations that need two clients served at once
+_NEED_TWO = {"a hundred", "slow sender", "mute reader"}
 
 
 def first(verdict: Verdict, judgement: Judgement) -> list[str]:
@@ -108,32 +110,27 @@ def _swapped(port: int) -> int:
 
 
 def _causes(verdict: Verdict, died: list[str]) -> list[str]:
-    """Return the conversations whose meaning is told, the likeliest cause first.
+    """Return the conversations whose meaning is told, in the order of hints.yaml.
 
     Without an end, all that wait for one fail; with an early one, all that go on; where
     one client waits for another, all that need two.
     """
     failed = {heard.name: heard for heard in verdict.failed()}
-    good = {heard.name for heard in verdict.heard if heard.ok}
-    closed = [failed[name] for name in ("half-closed", "silent end") if name in failed]
-    stays = any("did not close" in heard.failure for heard in closed)
-    ends_early = _EARLY.search(getattr(failed.get("one connection"), "failure", ""))
     killing = _killing(failed, died)
-    cause = None if ends_early else _cause_of_all(failed, good)
-    if cause and cause not in killing:
+    early = {n for n, heard in failed.items() if _EARLY.search(heard.failure)}
+    endless = {n for n, heard in failed.items() if "did not close" in heard.failure}
+    stays = bool(endless & {"half-closed", "silent end"})
+    cause = _cause_of_all(failed, {heard.name for heard in verdict.heard if heard.ok})
+    if cause and cause not in killing and "one connection" not in early:
         return [cause, *["silent end"] * stays]
-    causes = []
-    for name, heard in failed.items():
-        if stays and "did not close" in heard.failure:
-            causes.append("silent end")
-        elif ends_early and _EARLY.search(heard.failure):
-            causes.insert(0, "one connection")
-        elif "idle neighbour" in causes or _SAME.get(name, set()) & failed.keys():
-            continue
-        elif name not in killing:
-            causes.append(name)
-    causes.sort(key=lambda name: name not in ("silent end", "every byte"))
-    return list(dict.fromkeys(causes))
+    causes = {n for n in failed if not _SAME.get(n, set()) & failed.keys()} - killing
+    if "one connection" in early:
+        causes = causes - early | {"one connection"}
+    if stays:
+        causes = causes - endless | {"silent end"}
+    if "idle neighbour" in causes:
+        causes -= _NEED_TWO
+    return [name for name in MEANS["conversations"] if name in causes]
 
 
 def _killing(failed: Mapping[str, Heard], died: list[str]) -> set[str]:
