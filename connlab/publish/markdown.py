@@ -5,7 +5,8 @@ use only what both take: pipe tables, spans and fenced divs with attributes.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from math import ceil
 
 # What begins a list item or a heading where it begins a line.
 _LEADING = re.compile(r"^(\w{0,9})([-+().=])")
@@ -85,29 +86,22 @@ def table(
 
 
 def _widths(heads: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
-    widths = [_width(*pair) for pair in zip(heads, columns, strict=True)]
+    """Return each column's share of the line: its longest cell, and words whole.
+
+    What goes beyond one line counts a quarter, or it would squeeze the others.
+    """
+    widths, words = [], []
+    for head, cells in zip(heads, columns, strict=True):
+        longest = max(map(len, cells), default=0)
+        share = min(longest, _LINE) + max(0, longest - _LINE) // 4
+        least = [len(head) * 3 // 5, *map(len, head.split())]  # it may break
+        widths.append(3 + max(share, *least))
+        printed = _MARKUP.sub("", " ".join([head, *cells]))
+        words.append(min(_LINE, max(map(len, printed.split(" ")))) + 2)
     line = max(sum(widths), _PRINTED)
     return [
-        max(width, -(-_longest_word([head, *cells]) * line // _PRINTED))
-        for width, head, cells in zip(widths, heads, columns, strict=True)
+        max(w, ceil(n * line / _PRINTED)) for w, n in zip(widths, words, strict=True)
     ]
-
-
-def _longest_word(cells: Iterable[str]) -> int:
-    """Return the length of the longest word that is printed, and 2 for room."""
-    words = [word for cell in cells for word in _MARKUP.sub("", cell).split(" ")]
-    return min(_LINE, max(map(len, words), default=0)) + 2
-
-
-def _width(head: str, cells: Sequence[str]) -> int:
-    """Return a column's share of the line: cells whole, heads may break at spaces.
-
-    Cells of several lines count less, or they would squeeze the others.
-    """
-    words = max(map(len, head.split()), default=0)
-    longest = max(map(len, cells), default=0)
-    share = min(longest, _LINE) + max(0, longest - _LINE) // 4
-    return 3 + max(words, len(head) * 3 // 5, share)
 
 
 def _row(cells: Sequence[str]) -> str:
