@@ -249,38 +249,29 @@ def _groups(
     if len(names) <= _FEW:
         return [[name] for name in names]
     groups: list[list[str]] = []
-    for name in names:
-        family = families.get(name) or name
-        near = [
-            group
-            for group in groups
-            if families.get(group[0]) == family
-            and rows[name].get("bound") == rows[group[0]].get("bound")
-            and rows[name]["value"] <= _NEAR * rows[group[0]]["value"]
-        ]
-        near[0].append(name) if near else groups.append([name])
+    last: dict[tuple[str, str | None], list[str]] = {}
+    for name in names:  # the smallest ratio first
+        kind = (families.get(name) or name, rows[name].get("bound"))
+        group = last.get(kind)
+        if not group or rows[name]["value"] > _NEAR * rows[group[0]]["value"]:
+            groups.append(group := [])
+            last[kind] = group
+        group.append(name)
     return groups
 
 
 def _with_ratio(names: Sequence[str], rows: Mapping[str, Row]) -> str:
     ratio = _number(rows[names[0]])
     if len(names) > 1:
-        bounds = [_bounds(rows[name]["text"]) for name in names]
-        low = min((low for low, _ in bounds), key=float)
-        high = max((high for _, high in bounds), key=float)
+        bounds = [end for n in names for end in _BOUNDS.findall(rows[n]["text"])]
+        low, high = min(bounds, key=float), max(bounds, key=float)
         ends = {"at least": f"at least {low}", "at most": f"at most {high}"}
         ratio = ends.get(rows[names[0]].get("bound"), f"{low} to {high}")
     return f"{', '.join(map(_as_code, names))}: {ratio}"
 
 
-_BOUNDS = re.compile(r"\[(\S+), (\S+)\]")
-"""Of a ratio, as they are printed."""
-
-
-def _bounds(text: str) -> tuple[str, str]:
-    """Return the bounds of a ratio; one that is exact is both."""
-    found = _BOUNDS.search(text)
-    return (found[1], found[2]) if found else (text, text)
+_BOUNDS = re.compile(r"(?<=\[)\S+(?=, )|(?<=, )\S+(?=\])|^\S+$")
+"""Of a ratio, as they are printed; one that is exact is its own."""
 
 
 def _as_code(name: str) -> str:
