@@ -69,6 +69,7 @@ def test_themes_fetch_nothing(old, new, word, paper):
         ("index.qmd", "\n```{=typst}\n#callout(body: [x])\n```\n", "#callout"),
         ("_theme/embedded.typ", '\n#import "@preview/x:0.1.0": *\n', "downloaded"),
         ("index.qmd", "\nWith --workers two.\n", "option '--workers'"),
+        ("sections/_limits.qmd", "\nIt took 9.2 ms.\n", "measurement '9.2 ms'"),
     ],
 )
 def test_the_sources_are_read(name, text, words, paper):
