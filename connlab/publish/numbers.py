@@ -18,6 +18,8 @@ from connlab.study.results import Results, Table
 
 _DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 """A number with decimals that is no part of a name or a version."""
+_WITHIN = re.compile(r"[^ ](?:.*[^ ])?", re.DOTALL)
+"""Text without the spaces around it, which escaping would strip."""
 _DIGITS = 4
 """Significant digits of a number that is shown as it was published."""
 
@@ -77,15 +79,9 @@ class Marks:
         self, text: str, plain: Callable[[str], str], number: Callable[[str, str], str]
     ) -> str:
         pieces = self._pattern.split(text)  # every second one is a number
-        pieces[::2] = [_between_spaces(plain, piece) for piece in pieces[::2]]
+        pieces[::2] = [_WITHIN.sub(lambda m: plain(m[0]), p) for p in pieces[::2]]
         pieces[1::2] = [number(piece, self.behind[piece]) for piece in pieces[1::2]]
         return "".join(pieces)
-
-
-def _between_spaces(plain: Callable[[str], str], text: str) -> str:
-    """Set text and keep the spaces around it, which escaping would strip."""
-    before, middle, after = re.fullmatch(r"( *)(.*?)( *)", text, re.DOTALL).groups()
-    return before + plain(middle) + after if middle else text
 
 
 def table(printed: Table, marks: Marks, *, source: str = "") -> str:
