@@ -110,7 +110,11 @@ def test_the_project_sets_both_formats_alike_and_from_one_theme():
     assert project["crossref"] == {"title-delim": "."}
     assert (project["date-format"], project["csl"]) == ("iso", "references.csl")
     html, print_ = (project["format"][name] for name in ("html", "typst"))
-    assert html["format-links"] == [{"text": "PDF", "href": "paper.pdf"}]
+    links = {link["text"]: link["href"] for link in html["format-links"]}
+    page = (PAPER / "_theme/embedded.html").read_text("utf-8")
+    for text, href in links.items():  # both pages lead to the same files
+        assert f'<a href="{href}">{text}</a>' in page
+    assert set(links.values()) == {"paper.pdf", "explorer.html"}
     extra = (PAPER / html["include-after-body"]).read_text("utf-8")
     scripts = re.findall(r'<script src="([^"]+)"', extra)
     assert scripts == ["_theme/enlarge.js"]
