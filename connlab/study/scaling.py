@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 from scipy import stats as st
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
 
 from connlab.study.interval import LEVEL, Interval, sample
 from connlab.variances import TRIALS_MIN
@@ -24,7 +24,6 @@ MIN_LEVELS = 6
 """Three parameters need at least so many different N."""
 
 _METHOD = "bootstrap over blocks"
-_STEPS = 200
 
 
 @dataclass(frozen=True)
@@ -133,79 +132,38 @@ def usl_fit(
 
 
 def _fit(n, x, relative) -> np.ndarray:
-    """Least squares for (α, β, γ); γ is scaled inside so that steps compare."""
-    scale = float(np.max(x / n))
-    weight = 1 / x if relative else np.full(len(x), 1 / float(np.mean(x)))
+    """Least squares for (α, β, γ), the best from three starts."""
+    every = np.ones(len(n))
+    starts = [(0.01, 1e-4, 1.0), (0.3, 1e-3, 1.0), (0.0, 0.0, 1.0)]
+    unit = [1, 1, float(np.max(x / n))]
+    fits = [_fit_from(np.multiply(s, unit), n, x, every, relative) for s in starts]
+    return min(fits, key=lambda fit: fit.cost).x * unit
+
+
+def _fit_from(start, n, x, counts, relative) -> OptimizeResult:
+    """Fit from a start, in units of its γ so that steps compare.
+
+    `counts`: how often each trial counts, as a resample draws some more than once.
+    """
+    weight = np.sqrt(counts) / (x if relative else np.mean(x))
 
     def residuals(p):
-        return (usl_throughput(n, p[0], p[1], p[2] * scale) - x) * weight
+        return (usl_throughput(n, p[0], p[1], p[2] * start[2]) - x) * weight
 
-    starts = [(0.01, 1e-4, 1.0), (0.3, 1e-3, 1.0), (0.0, 0.0, 1.0)]
-    bounds = ([0, 0, 1e-9], [np.inf, np.inf, np.inf])
-    fits = [
-        least_squares(
-            residuals,
-            np.maximum(s, [1e-6, 1e-9, 1e-6]),
-            bounds=bounds,
-            x_scale=[0.1, 1 / n.max() ** 2, 1.0],
-            xtol=1e-12,
-            ftol=1e-12,
-        )
-        for s in starts
-    ]
-    p = min(fits, key=lambda f: f.cost).x
-    return np.array([p[0], p[1], p[2] * scale])
+    return least_squares(
+        residuals,
+        np.maximum([start[0], start[1], 1.0], [1e-6, 1e-9, 1e-6]),
+        bounds=([0, 0, 1e-9], np.inf),
+        x_scale=[0.1, 1 / n.max() ** 2, 1.0],
+        xtol=1e-12,
+        ftol=1e-12,
+    )
 
 
 def _fit_again(n, x, counts, relative, start) -> np.ndarray:
-    """Return the fits of all resamples at once, shape (resamples, 3).
-
-    Levenberg and Marquardt's steps within the bounds of `_fit`: a parameter stays at
-    its bound while its gradient leads out. `counts`: how often each resample drew each
-    trial.
-    """
-    gamma = start[2]
-    weight = counts * (1 / x**2 if relative else 1 / np.mean(x) ** 2)
-    p = np.tile([start[0], start[1], 1.0], (len(counts), 1))
-    lowest = np.array([0.0, 0.0, 1e-9])
-    cost, slope, curve = _squares(n, x, weight, gamma, p)
-    damping = np.full(len(p), 1e-3)
-    for _ in range(_STEPS):
-        stuck = (p <= lowest) & (slope > 0)
-        free = ~stuck[:, :, None] & ~stuck[:, None, :]
-        diagonal = curve * np.eye(3)
-        damped = np.where(free, curve + damping[:, None, None] * diagonal, 0.0)
-        damped += np.eye(3) * (stuck[:, :, None] | (diagonal == 0))
-        step = np.linalg.solve(damped, np.where(stuck, 0.0, -slope)[:, :, None])
-        tried = np.maximum(p + step[:, :, 0], lowest)
-        moved, up, bend = _squares(n, x, weight, gamma, tried)
-        better = moved < cost
-        gained = np.where(better, cost - moved, 0.0)
-        p = np.where(better[:, None], tried, p)
-        slope = np.where(better[:, None], up, slope)
-        curve = np.where(better[:, None, None], bend, curve)
-        cost = np.where(better, moved, cost)
-        damping = np.clip(np.where(better, damping / 5, damping * 5), 1e-9, 1e9)
-        if (gained <= 1e-12 * cost).all() and (better | (damping > 1e3)).all():
-            break
-    return p * [1, 1, gamma]
-
-
-def _squares(n, x, weight, gamma, p) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sums of squares, half their gradients, and half Gauss's Hessians."""
-    a, b, g = (p[:, k, None] for k in range(3))
-    denominator = 1 + a * (n - 1) + b * n * (n - 1)
-    fitted = g * gamma * n / denominator
-    to_a = -fitted * (n - 1) / denominator
-    to_b = -fitted * n * (n - 1) / denominator
-    jacobian = np.stack([to_a, to_b, fitted / g], axis=2)
-    residual = fitted - x
-    weighted = jacobian * weight[:, :, None]
-    return (
-        (weight * residual**2).sum(axis=1),
-        np.einsum("rtk,rt->rk", weighted, residual),
-        np.einsum("rtk,rtl->rkl", weighted, jacobian),
-    )
+    """Return the fits of all resamples, shape (resamples, 3)."""
+    fits = [_fit_from(start, n, x, drawn, relative).x for drawn in counts]
+    return np.array(fits) * [1, 1, start[2]]
 
 
 def _describe(n, x, best, boot, tail, blocks) -> UslFit:
