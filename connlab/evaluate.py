@@ -25,7 +25,14 @@ from typing import Any
 
 from connlab import kernel_server, notebook, paper
 from connlab.parameters import ParameterError, declared
-from connlab.schema import TRIALS, existing_run, facts_file, read_json, study_folder
+from connlab.schema import (
+    TRIALS,
+    alone,
+    existing_run,
+    facts_file,
+    read_json,
+    study_folder,
+)
 
 _NAMES = ("notebook.ipynb", "notebook.failed.ipynb")
 _FIRST, _LAST = ("the-machine", "intervals"), ("doubts",)
@@ -40,9 +47,20 @@ def make(
 
     Reasons are by the name of the notebook. With `nb` (see `connlab.notebook.find`)
     only its study is evaluated. FileNotFoundError without such a run, or where it does
-    not hold the study.
+    not hold the study, RuntimeError while another command evaluates the run.
     """
-    existing_run(run)
+    from connlab.claims import judging  # late: workers do without what it loads
+
+    claims = existing_run(run) / judging.CLAIMS
+    claims.mkdir(exist_ok=True)
+    busy = f"run: {run!r} is being evaluated by another command; allowed: after it"
+    with alone(claims, or_else=busy):  # each would take the other's files away
+        return _make(run, nb, say)
+
+
+def _make(
+    run: str, nb: str | Path | None, say: Callable[[str], None]
+) -> dict[str, str]:
     if nb is None:
         paths = []
         for path in notebook.every():

@@ -121,6 +121,17 @@ def test_trials_without_a_notebook_are_left_out_aloud(project, not_judged):
     assert evaluate.parameters("reference", notebook.find("07")) == {}
 
 
+def test_a_run_is_evaluated_by_one_command_at_a_time(project, not_judged):
+    """Two took each other's tables away."""
+    said = "'reference' is being evaluated by another command"
+    lock = project / "runs/reference/claims"
+    lock.mkdir(exist_ok=True)
+    with schema.alone(lock), pytest.raises(RuntimeError, match=said):
+        evaluate.make("reference", nb="07", say=pytest.fail)
+    measured_with(project, trials=-1)
+    assert "trials: -1" in evaluate.make("reference", nb="07")["07-uring"]
+
+
 def test_a_study_comes_after_those_that_it_reads():
     first, between, last = evaluate._in_order(notebook.every())
     assert list(map(notebook.study_of, first)) == ["the-machine", "intervals"]
