@@ -30,13 +30,15 @@ def facts_file(path: Path) -> Path:
 
 def facts_bytes(path: Path) -> bytes:
     """Return a file of facts, unpacked; OSError if missing or damaged."""
-    data = facts_file(path).read_bytes()
+    file = facts_file(path)
+    data = file.read_bytes()
     if data[:2] != _GZIP:
         return data
     try:
         return gzip.decompress(data)
-    except (EOFError, zlib.error) as error:
-        raise gzip.BadGzipFile(f"{path.name}{PACKED}: {error}") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        then = "put back a whole copy, or remove it and measure the study anew"
+        raise gzip.BadGzipFile(f"{file} is damaged ({error}); {then}") from error
 
 
 @dataclass(frozen=True)
