@@ -1,5 +1,6 @@
 """Rosters, certificates, clocks, and reports of several clients as one."""
 
+import contextlib
 import csv
 import io
 import json
@@ -111,6 +112,29 @@ def test_certificates_are_of_one_authority_and_keys_are_private(tmp_path):
         ssl.create_default_context().load_cert_chain(path, key)
     with pytest.raises((InvalidSignature, ValueError)):
         stranger.verify_directly_issued_by(authority)
+
+
+def test_a_strict_peer_takes_a_certificate_of_the_run(tmp_path):
+    """As every one from Python 3.13 on; hosts need not have the same Python."""
+    certificates.make(tmp_path)
+
+    def context(purpose: ssl.Purpose, role: str) -> ssl.SSLContext:
+        made = ssl.create_default_context(purpose, cafile=tmp_path / "ca.pem")
+        made.load_cert_chain(tmp_path / f"{role}.pem", tmp_path / f"{role}.key")
+        made.check_hostname, made.verify_mode = False, ssl.CERT_REQUIRED
+        made.verify_flags |= ssl.VERIFY_X509_STRICT
+        return made
+
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    driver = context(ssl.Purpose.SERVER_AUTH, "client").wrap_bio(back, there)
+    host = context(ssl.Purpose.CLIENT_AUTH, "worker").wrap_bio(
+        there, back, server_side=True
+    )
+    for side in (driver, host) * 2:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert driver.getpeercert()["subject"] == ((("commonName", "worker"),),)
+    assert host.getpeercert()["subject"] == ((("commonName", "client"),),)
 
 
 def test_certificates_are_made_anew_before_they_end(tmp_path, monkeypatch):

@@ -36,12 +36,10 @@ def make(folder: Path) -> None:
     authority = ec.generate_private_key(ec.SECP256R1())
     for role in ROLES:
         key = ec.generate_private_key(ec.SECP256R1())
-        usage = x509.BasicConstraints(ca=False, path_length=None)
-        _write(folder / f"{role}.pem", _signed(role, key, usage, by=authority))
+        _write(folder / f"{role}.pem", _signed(role, key, by=authority))
         private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         _write(folder / f"{role}.key", private)
-    usage = x509.BasicConstraints(ca=True, path_length=0)
-    content = _signed(_AUTHORITY_NAME, authority, usage, by=authority)
+    content = _signed(_AUTHORITY_NAME, authority, by=authority)
     _write(folder / AUTHORITY, content)
 
 
@@ -66,13 +64,23 @@ def flags(folder: Path | None, role: str) -> list[str]:
 
 
 def _signed(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    usage: x509.BasicConstraints,
-    *,
-    by: ec.EllipticCurvePrivateKey,
+    name: str, key: ec.EllipticCurvePrivateKey, *, by: ec.EllipticCurvePrivateKey
 ) -> bytes:
-    now = datetime.datetime.now(datetime.UTC)
+    """Return a certificate with all that RFC 5280 asks for, as Python 3.13 checks it.
+
+    The one that a key signs itself is an authority's.
+    """
+    now, authority = datetime.datetime.now(datetime.UTC), key is by
+    kinds = ("content_commitment", "key_encipherment", "data_encipherment")
+    kinds += ("key_agreement", "crl_sign", "encipher_only", "decipher_only")
+    usage = x509.KeyUsage(
+        digital_signature=not authority,
+        key_cert_sign=authority,
+        **dict.fromkeys(kinds, False),
+    )
+    basic = x509.BasicConstraints(ca=authority, path_length=0 if authority else None)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key())
+    subject = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name.from_rfc4514_string(f"CN={name}"))
@@ -81,7 +89,10 @@ def _signed(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(days=DAYS))
+        .add_extension(basic, critical=True)
         .add_extension(usage, critical=True)
+        .add_extension(subject, critical=False)
+        .add_extension(issuer, critical=False)
         .sign(by, hashes.SHA256())
     )
     return certificate.public_bytes(Encoding.PEM)
