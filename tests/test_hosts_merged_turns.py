@@ -31,9 +31,12 @@ def rounds(count: int, make=row) -> list[dict]:
     return [make(n, place, place) for n in range(count) for place in (0, 1)]
 
 
-def merged(*clients: list[dict], looks: list[dict], **options) -> list[dict]:
-    lengths = {"slice_s": SLICE_S, "pause_s": PAUSE_S}
-    return merged_turns.merged_rows(clients, looks, **lengths, **options)
+def merged(
+    *clients: list[dict], looks: list[dict], ended: set[int] = frozenset(), **options
+) -> list[dict]:
+    """Merge rows; every client has seen the targets `ended` come to an end."""
+    options |= {"slice_s": SLICE_S, "pause_s": PAUSE_S, "ended": [ended] * len(clients)}
+    return merged_turns.merged_rows(clients, looks, **options)
 
 
 def counted(rows: list[dict]) -> set[int]:
@@ -93,11 +96,28 @@ def test_a_server_that_ended_costs_the_others_no_round():
     first[3]["ended"] = second[5]["ended"] = "gone"
     first = [row for row in first if row["target"] == 0 or row["round"] < 2]
     second = [row for row in second if row["target"] == 0 or row["round"] < 3]
-    rows = merged(first, second, looks=rounds(4, look))
+    rows = merged(first, second, looks=rounds(4, look), ended={1})
     assert [row["round"] for row in rows if row["target"] == 0] == [0, 1, 2, 3]
     assert counted(rows) == {0, 1, 2, 3}
     assert [row["round"] for row in rows if row["target"] == 1] == [0, 1]
     assert rows[-3]["ended"] == "gone"
+
+
+@pytest.mark.parametrize("slices", [2, 0])
+def test_a_server_that_ended_in_the_turns_of_others_costs_them_no_round(slices):
+    """No row says so; it may never have had a slice, as nobody could connect to it."""
+    alive = [row for row in rounds(4) if row["target"] == 0 or row["round"] < slices]
+    rows = merged(alive, alive, looks=rounds(4, look), ended={1})
+    assert counted(rows) == {0, 1, 2, 3}
+    assert [row["round"] for row in rows if row["target"] == 1] == [*range(slices)]
+    alive.pop(-1)  # what is missing of others still costs a round
+    assert counted(merged(alive, alive, looks=rounds(4, look), ended={1})) == {0, 1, 2}
+
+
+def test_the_report_of_a_client_says_which_servers_ended():
+    early = [None, {"round": 3, "reason": "gone"}, {"round": 0, "reason": "refused"}]
+    targets = [{"slices": {"ended_early": end}} for end in early]
+    assert merged_turns.ended_targets({"targets": targets}) == {1, 2}
 
 
 def test_hosts_that_turned_to_different_servers_are_refused():

@@ -10,10 +10,10 @@ CPU clocks were read on either side of it. It is too late for a slice when its l
 answer came after the first half of the pause (``src_c/client/client_grid.h``): the
 round overran, and longer pauses may help. Where the rate is given, a round in which one
 client sent late (``--late``) is set aside as well. A server that ended has no more
-slices, and the rounds of the others stay whole.
+slices, and the rounds of the others stay whole; also one that ended before its first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from connlab.drive.host import ProgramError
@@ -43,6 +43,7 @@ def merged_rows(
     clients: Sequence[Sequence[Row]],
     watched: Sequence[Row],
     *,
+    ended: Sequence[Collection[int]],
     slice_s: float,
     pause_s: float,
     shared: bool = False,
@@ -50,7 +51,8 @@ def merged_rows(
     """Return one row for each slice that all had, in the order of time.
 
     From the rows of each client, as from `connlab.drive.turns.table`, and of who
-    `watched` the CPU clocks of the servers. Where clients `shared` the servers' cores,
+    `watched` the CPU clocks of the servers. `ended` are the targets that came to an end
+    for each client; see `ended_targets`. Where clients `shared` the servers' cores,
     their CPU time is in what these did. Rows of rounds that are set aside have `late` 1
     and `counted` 0; `overran`: a longer pause might have saved them.
 
@@ -59,7 +61,8 @@ def merged_rows(
     tables = [{_slot(row): row for row in rows} for rows in clients]
     readings = {_slot(row): row for row in watched}
     longest_s = slice_s + IN_TIME * pause_s
-    overran = _overran(tables, readings, longest_s)
+    ends = _last_rounds(tables, ended)
+    overran = _overran(tables, readings, ends, longest_s)
     aside = overran | {row["round"] for rows in clients for row in rows if row["late"]}
     merged = []
     for slot in sorted(set(readings).intersection(*tables)):
@@ -78,12 +81,21 @@ def _slot(row: Row) -> _Slot:
     return row["round"], row["position"]
 
 
-def _overran(tables: Sequence[_Table], readings: _Table, longest_s: float) -> set[int]:
-    """Return the rounds in which a slice is missing, or lasted longer than allowed."""
+def _overran(
+    tables: Sequence[_Table],
+    readings: _Table,
+    ends: Mapping[int, int],
+    longest_s: float,
+) -> set[int]:
+    """Return the rounds in which a slice is missing, or lasted longer than allowed.
+
+    The one in which a client waited for a server that ended may last longer.
+    """
     sources = [*tables, readings]
-    ends = _last_rounds(tables)
     targets = {slot: row["target"] for rows in sources for slot, row in rows.items()}
-    servers = len(set(targets.values()))
+    servers = len(ends.keys() | set(targets.values()))
+    waited = {n for table in tables for (n, _), row in table.items() if row["ended"]}
+    waited &= set(ends.values())
     overran = set()
     for number in {number for number, _ in targets}:
         slots = [(number, position) for position in range(servers)]
@@ -95,16 +107,25 @@ def _overran(tables: Sequence[_Table], readings: _Table, longest_s: float) -> se
             for slot in slots
             if slot in table
         )
-        if complete < alive or (late and number not in ends.values()):
+        if complete < alive or (late and number not in waited):
             overran.add(number)
     return overran
 
 
-def _last_rounds(tables: Sequence[_Table]) -> dict[int, int]:
-    """Return the last round of each server that ended, as the first client saw it."""
-    ended = [row for table in tables for row in table.values() if row["ended"]]
-    ended.sort(key=lambda row: row["round"], reverse=True)
-    return {row["target"]: row["round"] for row in ended}
+def _last_rounds(
+    tables: Sequence[_Table], ended: Sequence[Collection[int]]
+) -> dict[int, int]:
+    """Return the last round of each server that ended, for the first client to see it.
+
+    -1 where it had no slice: its users never connected.
+    """
+    last: dict[int, int] = {}
+    for table, targets in zip(tables, ended, strict=True):
+        for target in targets:
+            rounds = [n for (n, _), row in table.items() if row["target"] == target]
+            seen = max(rounds, default=-1)
+            last[target] = min(seen, last.get(target, seen))
+    return last
 
 
 def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> Row:
@@ -128,6 +149,19 @@ def _added(rows: Sequence[Row], reading: Row, *, shared: bool, share: float) -> 
 
 
 # ---- reports ---------------------------------------------------------------------
+
+
+def ended_targets(report: Mapping[str, Any]) -> set[int]:
+    """Return the numbers of the targets that a client's report says came to an end.
+
+    Its rows do not tell of all: a server that ends while others have their turns has no
+    slice any more that could.
+    """
+    return {
+        number
+        for number, target in enumerate(report["targets"])
+        if target["slices"]["ended_early"]
+    }
 
 
 def report(

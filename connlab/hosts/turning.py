@@ -158,10 +158,11 @@ class Turning(RemotePrograms):
     def _merged(self) -> dict:
         self.end_all(grace_s=_GRACE_S, wait_s=_WAIT_S)
         *clients, watched = (turns.table(p.files()["slices"]) for p in self.programs)
+        ended = [merged_turns.ended_targets(p.report) for p in self.programs[:-1]]
         clocks = self.check_clocks()
         lengths = {"slice_s": self.grid.slice_s, "pause_s": self.grid.pause_s}
         self._rows = merged_turns.merged_rows(
-            clients, watched, **lengths, shared=self._shared
+            clients, watched, ended=ended, **lengths, shared=self._shared
         )
         return merged_turns.report(self.programs, self._rows, clocks)
 
