@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import connlab, wait_for
 
@@ -77,6 +78,7 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
         done = connlab("hosts", "trial", place, "--connections", 4)
         assert done.returncode == 0, done.stderr
         assert [text.split(":")[0] for text in done.stdout.splitlines()] == ["all", "2"]
+        assert {where.split(".")[0] for where in listening(place)} == {"127"}
         started.terminate()
         assert started.wait(20) == 0
     targets = sorted((place.parent / "ssh.log").read_text().split())
@@ -93,14 +95,21 @@ def test_nothing_is_left_by_a_command_that_was_killed(place):
         started.kill()
 
 
-def workers(place: Path) -> list[str]:
+def workers(place: Path) -> dict[int, str]:
     """Return the workers and the scheduler of a hosts.toml."""
     port = roster.load(place).scheduler.encode()
-    return [
-        line.decode().replace("\0", " ")
-        for _, line, _ in processes()
+    return {
+        pid: line.decode().replace("\0", " ")
+        for pid, line, _ in processes()
         if port in line and b"distributed.cli" in line
-    ]
+    }
+
+
+def listening(place: Path) -> list[str]:
+    """Return the addresses on which they take connections."""
+    sockets = (psutil.Process(pid).net_connections("tcp") for pid in workers(place))
+    found = (each for some in sockets for each in some)
+    return [each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN]
 
 
 def test_a_host_that_ssh_does_not_reach_is_named(place, monkeypatch):

@@ -41,6 +41,8 @@ PORTS = 8192
 TRIED = 4
 #: below them none is taken without privilege
 ROOTS_PORTS = 1024
+#: without a dashboard Dask serves HTTP all the same, by default on every address
+LOCAL_HTTP = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0")
 #: what a look is said to cost at most: who looks rarely lets a lease end
 COST_MOST_S = 0.02
 
@@ -82,7 +84,7 @@ def write_settings(folder: Path) -> None:
 def scheduler_words(scheduler: str) -> list[str]:
     """Return what Python is told to run a scheduler, without certificates."""
     module = "distributed.cli.dask_scheduler"
-    return ["-m", module, "--host", scheduler, "--no-dashboard"]
+    return ["-m", module, "--host", scheduler, *LOCAL_HTTP]
 
 
 def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> list[str]:
@@ -94,8 +96,8 @@ def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> li
     return [
         *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
         *("--host", f"{scheme}://{Address(address, 0)}"),
-        *("--nthreads", "1", "--no-nanny"),
-        *("--memory-limit", "0", "--no-dashboard", "--death-timeout", "20"),
+        *("--nthreads", "1", "--no-nanny", *LOCAL_HTTP),
+        *("--memory-limit", "0", "--death-timeout", "20"),
         *("--local-directory", str(folder)),
     ]
 
