@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import connlab, wait_for
+from conftest import ROOT, connlab, wait_for
 
 from connlab.hosts import certificates, roster, starting
 from tests.client.harness import reserved_port
@@ -66,6 +67,7 @@ def coming_up(place: Path) -> Iterator[subprocess.Popen]:
         finally:
             started.kill()
     wait_for(lambda: not workers(place), every_s=0.1)
+    wait_for(lambda: not (ROOT / starting.FOLDER / "worker.key").exists())
 
 
 @pytest.mark.long
@@ -150,6 +152,21 @@ def test_only_the_certificate_of_a_worker_leaves_the_machine(place):
     assert b"build/hosts/worker.key" in archive
     assert b"client.key" not in archive
     assert b"scheduler.key" not in archive
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may own and give what it has")
+def test_what_is_copied_belongs_to_who_copies_it(place, monkeypatch):
+    """Also when it is root, whose tar keeps the owner that a file has here."""
+    monkeypatch.setattr(starting.schema, "project_root", lambda: place.parent)
+    starter = starting.Started(roster.load(place))
+    certificates.make(starter.roster.certificates)
+    os.chown(starter.roster.certificates / "worker.key", 4321, 4321)
+    starter.folder = place.parent
+    (place.parent / "dask.yaml").write_text("")
+    starter._programs_for = lambda name: {}
+    starter._send("a")
+    copied = (place.parent / starting.FOLDER / "worker.key").stat()
+    assert (copied.st_uid, stat.S_IMODE(copied.st_mode)) == (0, 0o600)
 
 
 def test_logs_are_left_to_the_programs_that_write_them(place, monkeypatch):

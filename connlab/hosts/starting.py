@@ -30,6 +30,8 @@ from connlab.hosts.roster import Roster
 SSH = ("ssh", "-o", "BatchMode=yes")
 #: below the project, here and on each host: settings and certificates
 FOLDER = "build/hosts"
+#: with it anybody runs code on every host: it stays there as long as the worker
+_KEY = "worker.key"
 _ASK_S, _READY_S, _END_S = 30.0, 60.0, 5.0
 
 
@@ -90,11 +92,12 @@ class Started:
     def _send(self, name: str) -> None:
         files = {f"{FOLDER}/dask.yaml": self.folder / "dask.yaml"}
         if folder := self.roster.certificates:
-            for file in (certificates.AUTHORITY, "worker.pem", "worker.key"):
+            for file in (certificates.AUTHORITY, "worker.pem", _KEY):
                 files[f"{FOLDER}/{file}"] = folder / file
         files |= self._programs_for(name)
         root = shlex.quote(str(schema.project_root()))
-        script = f"umask 077 && mkdir -p {root}/{FOLDER} && tar -xf - -C {root}"
+        # -o: to root, tar would give them to whoever has our number there
+        script = f"umask 077 && mkdir -p {root}/{FOLDER} && tar -xof - -C {root}"
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             for path, file in files.items():
@@ -135,7 +138,8 @@ class Started:
         script = (
             f"cd {path} && export PYTHONPATH={path} DASK_CONFIG={settings}"
             f" && exec 3<&0; {command} </dev/null 3<&- & worker=$!;"
-            " (cat <&3; kill $worker) >/dev/null 2>&1 & exec 3<&-; wait $worker"
+            " (cat <&3; kill $worker) >/dev/null 2>&1 & exec 3<&-; wait $worker;"
+            f" rm -f {settings}/{_KEY}"
         )
         words = self._ssh(name, script)
         self._keep(name, words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
