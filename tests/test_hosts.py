@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import json
 import platform
 import re
@@ -551,6 +552,17 @@ def test_requests_of_turns_add_and_an_end_that_one_client_saw_stands(reported):
         assert merged["slices"][name] == pytest.approx(sum(each))
     assert merged["slices"]["requests"] == merged["window"]["requests"]
     assert merged["slices"]["ended_early"] == early
+
+
+def test_rates_of_clients_add_and_one_that_was_cut_short_is_seen(reported):
+    """Whatever the clients of other hosts saw; its report is not that of a trial."""
+    report, histogram = reported("--duration", "0.1", "--connect-rate", "100")
+    assert group.merged([report] * 2, [histogram] * 2)["connect_rate"] == 200
+    ends = ["duration", "server_gone", "interrupted"]
+    each = [report | {"stop": stop} for stop in ends]
+    for reports in itertools.permutations(each):
+        assert group.merged(reports, [histogram] * 3)["stop"] == "interrupted"
+    assert group.merged(each[:2], [histogram] * 2)["stop"] == "server_gone"
 
 
 def test_unanswered_requests_are_slower_than_all_others():

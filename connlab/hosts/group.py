@@ -25,6 +25,8 @@ from connlab.hosts.remote_programs import TOLERANCE_NS, RemotePrograms
 #: how long an agent looks for a line, and between two signs while the load lasts
 ASK_S, SIGN_S = 0.5, 1.0
 _HANDLE = 1
+#: how a client came to its end: what says most of all stands last
+_STOPS = ("duration", "requests", "server_gone", "interrupted")
 _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
 #: flags of which each host gets its share, as whole numbers or not
 _DIVIDED = dict.fromkeys(("--connections", "--active"), int)
@@ -200,8 +202,9 @@ def merged(
     for name in ("processes", "active", "sources"):
         report[name] = sum(r.get(name) or 0 for r in reports)
     report["threads"] = max(r.get("threads") or 0 for r in reports)
-    if report.get("offered_rps") is not None:
-        report["offered_rps"] = sum(r["offered_rps"] for r in reports)
+    for name in ("offered_rps", "connect_rate"):
+        if report.get(name) is not None:
+            report[name] = sum(r[name] for r in reports)
     report["window"] = _window([r["window"] for r in reports])
     slots = _slots(histograms, target)
     for name in ("response", "service", "connect"):
@@ -212,8 +215,7 @@ def merged(
     report["self"] = _self([r["self"] for r in reports])
     if slices := [r["slices"] for r in reports if "slices" in r]:
         report["slices"] = _turns(slices)
-    stops = [r.get("stop") for r in reports]
-    report["stop"] = next((stop for stop in stops if stop != "duration"), "duration")
+    report["stop"] = max((r["stop"] for r in reports), key=_STOPS.index)
     return report
 
 
