@@ -87,7 +87,7 @@ def offset(address: str, port: int, token: bytes) -> Offset:
             if number + 1 - len(offsets) > UNANSWERED_MOST:
                 break
     if not offsets:
-        raise TimeoutError(f"the clock of {address} does not reply")
+        raise TimeoutError(f"its clock does not reply on UDP port {port} of {address}")
     return min(offsets, key=lambda offset: offset.bound_ns)
 
 
