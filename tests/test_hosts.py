@@ -80,6 +80,8 @@ CERTIFICATES = 'certificates = "certificates"\n'
         # what agents and servers cannot bind, and a server beside its client
         ('"10.0.0.2"', '"lab2"', ["hosts.b.address", "'lab2'"]),
         ('["b", "c"]', '["a", "c"]', ["['a', 'c']", "not 'a'", "server"]),
+        ('"10.0.0.2"', '"0.0.0.0"', ["hosts.b.address", "'0.0.0.0'"]),
+        ('"10.0.0.2"', '"::"', ["hosts.b.address", "'::'"]),
         # schedulers that anybody reaches
         ("tls://10.0.0.9:8786", "tcp://10.0.0.9:8786", ["tls://"]),
         ("tls://10.0.0.9:8786", "tcp://0.0.0.0:1", ["tls://"]),
@@ -219,7 +221,7 @@ def test_a_port_on_which_something_listens_is_passed_over(address):
 
 def test_a_clock_tells_strangers_nothing_and_goes_on():
     echoing = clock.Echo("127.0.0.1")
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TimeoutError, match=f"UDP port {echoing.port} of 127"):
         clock.offset("127.0.0.1", echoing.port, bytes(clock.TOKEN_BYTES))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         asking.settimeout(0.3)

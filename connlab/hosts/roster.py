@@ -29,13 +29,20 @@ from connlab.drive.programs import Declared, described, unknown
 SCHEDULER = "CONNLAB_SCHEDULER"
 
 
+def _of_one_host(text: str) -> str:
+    address = ip_address(text)
+    if address.is_unspecified:  # servers and agents would listen on all there are
+        raise ValueError(f"{text!r} is every address; want that of the test network")
+    return str(address)
+
+
 class Place(Declared):
     """One host: its address in the test network, the cores that programs may use.
 
     `ssh` is what ssh calls it.
     """
 
-    address: Annotated[str, AfterValidator(lambda text: str(ip_address(text)))]
+    address: Annotated[str, AfterValidator(_of_one_host)]
     cores: tuple[int, ...] = ()
     ssh: str = ""
 
