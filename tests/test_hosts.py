@@ -495,6 +495,8 @@ def test_shares_add_up_and_seeds_differ():
     assert len({words[7] for words in parts}) == 3
     with pytest.raises(ProgramError, match="fewer"):
         group.divided(["c", "--connections", "2"], 3)
+    for words in group.divided(["c", "--connections", "8", "--active", "7"], 5):
+        assert int(words[4]) <= int(words[2]), "a client refuses it"
 
 
 @pytest.fixture

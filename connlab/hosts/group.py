@@ -161,7 +161,7 @@ def _share_of(argv: Sequence[str], number: int, count: int) -> list[str]:
             if total < count:
                 reason = f"{total} connections are fewer than {count} client hosts"
                 raise ProgramError(reason)
-            words[at] = str(total * (number + 1) // count - total * number // count)
+            words[at] = str(total // count + (number < total % count))
     return words
 
 
