@@ -7,6 +7,7 @@ import itertools
 import json
 import platform
 import re
+import shlex
 import socket
 import ssl
 import stat
@@ -18,7 +19,7 @@ from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pytest
-from conftest import wait_for
+from conftest import ROOT, wait_for
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
@@ -175,6 +176,19 @@ def test_a_scheduler_that_is_not_there_is_named(tmp_path):
         certificates.make(entries.certificates)
         with pytest.raises(OSError, match=f"^scheduler {url}: .*refused"):
             carrier.Engine(entries)
+
+
+def test_commands_to_start_by_hand_are_those_that_we_start():
+    """In docs/hosts.md; what is missing there would be missed on real machines."""
+    text = (ROOT / "docs" / "hosts.md").read_text().replace("\\\n", "")
+    lines = [line for line in text.splitlines() if "distributed.cli" in line]
+    scheduler, worker = map(shlex.split, lines)
+    folder, url = Path("certificates"), "tls://10.0.0.1:8786"
+    ours = carrier.worker_words(url, name="b", address="10.0.0.2", folder=folder)
+    assert ours[-2] == "--local-directory"  # by hand Dask chooses one
+    keys = certificates.flags(folder, "scheduler")
+    assert scheduler[1:] == [*carrier.scheduler_words(url), *keys]
+    assert worker[1:] == [*ours[:-2], *certificates.flags(folder, "worker")]
 
 
 def test_a_clock_is_found_ahead_by_what_it_is():

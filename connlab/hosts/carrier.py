@@ -96,8 +96,8 @@ def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> li
     return [
         *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
         *("--host", f"{scheme}://{Address(address, 0)}"),
-        *("--nthreads", "1", "--no-nanny", *LOCAL_HTTP),
-        *("--memory-limit", "0", "--death-timeout", "20"),
+        *("--nthreads", "1", "--no-nanny"),
+        *("--memory-limit", "0", "--death-timeout", "20", *LOCAL_HTTP),
         *("--local-directory", str(folder)),
     ]
 
