@@ -307,6 +307,21 @@ def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
         assert third.failed == {"uring": "no port"}
 
 
+def test_hosts_that_were_never_on_time_together_are_said_to_be(monkeypatch):
+    """There is nothing to make a ratio of, and there may be no row at all."""
+    afar = SimpleNamespace(server=None, turning=lambda factors: object())
+    plan = replace(make_plan(["epoll", "poll"]), location=afar)
+    late = replace(
+        outcome(plan, dict.fromkeys(["epoll", "poll", "epoll again"], 1e5), places=3),
+        setting=SimpleNamespace(pause_s=0.15),
+        slices=[],
+        client={"rounds": 0, "late_rounds": 7},
+    )
+    monkeypatch.setattr(measure.interleaving, "run_set", lambda setting, **_: late)
+    with pytest.raises(sets.SetError, match="^none of 7 rounds was whole"):
+        next(measure.sets(plan))
+
+
 def test_the_heading_says_how_the_client_waited(monkeypatch):
     result = compared(monkeypatch, THREE)
     assert "each, a client on io_uring; " in screen.heading(result)

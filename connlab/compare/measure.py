@@ -39,19 +39,21 @@ def sets(plan: Plan) -> Iterator[Set]:
     """Measure set after set, until a signal asks to stop (`drive.interrupt`).
 
     A server that does not start again is named with the next set, without it. Raises
-    connlab.drive.turns.SetError when a program fails, or the baseline dies.
+    connlab.drive.turns.SetError when a program fails, the baseline dies, or hosts were
+    never on time together.
     """
     local, failed, lost = LocalHost(), set(), {}
     with page(plan) as root, contextlib.closing(local):
         for number in itertools.count():
             remaining = tuple(s for s in plan.servers if s.name not in failed)
             setting = _setting(plan, remaining, number, root)
+            clients = plan.location.turning(plan.client)
             try:
                 outcome = interleaving.run_set(
                     setting,
                     name="compare",
                     host=plan.location.server or local,
-                    clients=plan.location.turning(plan.client),
+                    clients=clients,
                 )
             except turns.SetError as error:
                 if error.server is not None:
@@ -65,6 +67,8 @@ def sets(plan: Plan) -> Iterator[Set]:
                 return
             names = tuple(server.name for server in remaining)
             died = _died(plan, names, outcome)
+            if clients and (failure := interleaving.never_in_time(outcome)):
+                raise turns.SetError(failure.reason, kind=failure.kind)
             failed |= died.keys()
             yield Set(number, names, outcome, lost | died)
 

@@ -382,12 +382,12 @@ def _outcome(
     )
     client, malformed = trials.checked(outcome.reports[place])
     failure = trials.server_died(served.ended) or malformed
-    failure = failure or _never_in_time(outcome) or trials.empty(client)
+    failure = failure or never_in_time(outcome) or trials.empty(client)
     seconds = outcome.seconds / len(outcome.served)
     return trials.Outcome(server, client, failure, {}, seconds, rounds)
 
 
-def _never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
+def never_in_time(outcome: turns.Outcome) -> schema.Failure | None:
     """Return the failure of a set on other hosts of which no round was whole."""
     if outcome.setting.pause_s is None or outcome.client["rounds"]:
         return None
