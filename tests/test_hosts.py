@@ -513,6 +513,20 @@ def test_shares_add_up_and_seeds_differ():
         assert int(words[4]) <= int(words[2]), "a client refuses it"
 
 
+@pytest.mark.parametrize(
+    ("flags", "lasts_s"),
+    [
+        ("--duration 2 --warmup 0.5", (0.5, 2.5)),
+        ("--requests 10", (0, 0)),
+        ("--duration 2 --warmup 0.5 --settle 3", (0, 0)),
+        ("--duration 2 --response-times 50", (0, 0)),
+    ],
+)
+def test_a_window_is_announced_where_its_edges_are_known(flags, lasts_s):
+    """Else the server's agent would look often at moments that are no edges."""
+    assert group._lasts_s(["client", "h:1", *flags.split()]) == lasts_s
+
+
 @pytest.fixture
 def reported(client_program, tmp_path) -> Callable[..., tuple[dict, bytes]]:
     """Return what runs a client, and returns its report and its histogram."""

@@ -31,6 +31,8 @@ _SUMMED = ("connections", "limits", "requests", "bytes", "errors")
 #: flags of which each host gets its share, as whole numbers or not
 _DIVIDED = dict.fromkeys(("--connections", "--active"), int)
 _DIVIDED |= dict.fromkeys(("--rate", "--connect-rate"), float)
+#: with these a window has no edges that could be told to the server's host
+_BY_ANSWERS = frozenset(("--settle", "--response-times"))
 
 
 class HostGroup(RemotePrograms):
@@ -166,9 +168,12 @@ def _share_of(argv: Sequence[str], number: int, count: int) -> list[str]:
 
 
 def _lasts_s(argv: Sequence[str]) -> tuple[float, float]:
-    """Return seconds of the warm-up, and of all; 0 where requests are counted."""
+    """Return seconds of the warm-up, and of all; 0 where nobody knows them before.
+
+    That is where requests are counted, or answers say when a window begins or ends.
+    """
     flags = dict(itertools.pairwise(argv))
-    if "--duration" not in flags:
+    if "--duration" not in flags or not _BY_ANSWERS.isdisjoint(flags):
         return 0.0, 0.0
     warmup_s = float(flags.get("--warmup", 0))
     return warmup_s, warmup_s + float(flags["--duration"])
