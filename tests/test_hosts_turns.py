@@ -1,9 +1,12 @@
 """Servers that take turns, with clients on other hosts: a lab of a server and two."""
 
 import json
+import os
 import resource
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from connlab.hosts import carrier, lab, roster
 from connlab.hosts.carrier import Engine
 from connlab.hosts.remote import RemoteHosts
 from connlab.intervals import ratios
-from tests.drive_fakes import measure, rows
+from tests.drive_fakes import measure, programs_in, rows
 from tests.labs import all_running, until, up
 
 pytestmark = [
@@ -236,6 +239,26 @@ def test_slow_answers_make_pauses_longer(engine, tmp_path):
         assert row["turns"]["pause_ms"] >= 40
         assert len(row["turns"]["round"]) >= (row["turns"]["late"] or 0)
         assert row["client"]["response"]["p50_ns"] > 19e6
+
+
+def test_a_server_that_dies_costs_the_other_no_rounds(engine, hosts_lab, tmp_path):
+    """Whose turn it is then: it may be the other's."""
+
+    def kill() -> None:
+        until(lambda: len(all_running(hosts_lab)) == 5)
+        time.sleep(1.5)
+        found = programs_in(hosts_lab.space(1))
+        os.kill(next(pid for pid, name in found if name == "server"), signal.SIGKILL)
+
+    threading.Thread(target=kill, daemon=True).start()
+    options = {"factors": {"model": ["epoll", "poll"]}, "fixed": {"connections": 4}}
+    options |= {"beside": "model", "trials": 1}
+    swept(engine, tmp_path, 2, duration=2.0, **options)
+    trials = rows(tmp_path)
+    failed = [row["failure"]["kind"] for row in trials if row["failure"]]
+    assert failed == ["server-died"]
+    other = next(row for row in trials if not row["failure"])
+    assert max(other["turns"]["round"]) >= 30, "of 40"
 
 
 def test_a_host_that_is_lost_in_turns_is_a_reason(
