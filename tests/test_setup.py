@@ -331,6 +331,21 @@ def test_missing_system_package_costs_one_line(place: Path) -> None:
     assert "guestbook" in lines[0]
 
 
+def test_a_liburing_without_what_the_models_call_is_missing(place: Path) -> None:
+    """That of Ubuntu 22.04: the build left io_uring out, and set-up said nothing."""
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER)
+    header = place / "liburing.h"
+    for text, missing in [
+        ("struct io_uring;", True),
+        ("static inline void io_uring_prep_recv_multishot(void) {}", False),
+    ]:
+        header.write_text(f"{text}\n")
+        done = set_up(place, PATH=path, CPPFLAGS=f"-I{place}")
+        assert done.returncode == 0
+        assert ("missing: liburing-dev" in done.stderr) is missing
+
+
 @pytest.mark.parametrize(
     ("system", "package"),
     [

@@ -26,10 +26,10 @@ conda_ours() { [ "${CONDA_DEFAULT_ENV:-}" = connlab ]; }
 
 # ---- system packages --------------------------------------------------------
 
-compiles() {
+compiles() {  # $1: a line of C, $2: a name that it has to declare
 	for cc in ${CC:-} gcc cc clang; do
 		have "$cc" || continue
-		printf '%s\nint main(void) { return 0; }\n' "$1" |
+		printf '%s\nint main(void) { (void)%s; return 0; }\n' "$1" "${2:-0}" |
 			"$cc" ${CPPFLAGS:-} -fsyntax-only -x c - 2>/dev/null
 		return
 	done
@@ -56,7 +56,7 @@ needs_run() {
 	cat <<-END
 	compiles '#include <stdio.h>'|gcc libc6-dev|servers and client: nothing works
 	have make|make|servers and client: nothing works
-	compiles '#include <liburing.h>'|liburing-dev|the io_uring models
+	compiles '#include <liburing.h>' io_uring_prep_recv_multishot|liburing-dev|the io_uring models, which need 2.3 or later
 	have redis-server|redis-server|the guestbook, which asks Redis
 	have ip|iproute2|hosts of network namespaces, of study 14
 	have strace|strace|counts of calls of a server that is judged, and of the course
