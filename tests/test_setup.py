@@ -386,6 +386,29 @@ def test_a_package_that_apt_does_not_know_costs_one_call_more(place: Path) -> No
     assert again == first.replace(" redis-server", "")
 
 
+def test_apt_is_told_the_proxy_that_sudo_would_forget(place: Path) -> None:
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER, "env", "true")
+    fake(place / "bin", "apt-get", 'echo "$1 by ${http_proxy:-none}" >>asked')
+    fake(place / "bin", "id", "echo 1000")
+    fake(place / "bin", "sudo", 'shift; exec env -i "PATH=$PATH" "$@"')
+    proxy = "http://proxy.example:3128"
+    set_up(place, PATH=path, CONNLAB_APT="yes", http_proxy=proxy)
+    assert f"install by {proxy}" in (place / "asked").read_text().splitlines()
+
+
+def test_sudo_is_asked_once_as_apt_is(place: Path) -> None:
+    """Who may not use it was reported to the administrator by each call of make."""
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER)
+    fake(place / "bin", "apt-get", "exit 100")
+    fake(place / "bin", "id", "echo 1000")
+    fake(place / "bin", "sudo", "echo sudo >>asked; exit 1")
+    for _ in range(3):
+        set_up(place, PATH=path, CONNLAB_APT="yes")
+    assert (place / "asked").read_text() == "sudo\n"
+
+
 def test_apt_is_asked_once_and_again_on_request(place: Path) -> None:
     finished_venv(place)
     path = path_with(place / "bin", *PLAIN, *COMPILER, "env")

@@ -91,8 +91,11 @@ missing() {  # $1 = run or test; prints the lines of needs that fail
 		done
 }
 
-as_root() {
-	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+as_root() {  # sudo keeps no proxy of ours, without which apt may reach nobody
+	if [ "$(id -u)" = 0 ]; then "$@"; else
+		sudo -n env ${http_proxy:+"http_proxy=$http_proxy"} \
+			${https_proxy:+"https_proxy=$https_proxy"} "$@"
+	fi
 }
 
 may_apt() {
@@ -128,7 +131,7 @@ system() {  # $1 = run or test, $2 = --retry or nothing
 	[ -n "$lacks" ] || return 0
 	memo=$venv/.lacks-$1
 	previous=$(cat "$memo" 2>/dev/null || :)
-	if may_apt && { [ "$lacks" != "$previous" ] || [ "$2" = --retry ]; }; then
+	if { [ "$lacks" != "$previous" ] || [ "$2" = --retry ]; } && may_apt; then
 		# shellcheck disable=SC2046 # a list of package names
 		apt_get $(echo "$lacks" | cut -d'|' -f1)
 		lacks=$(missing "$1")
