@@ -301,6 +301,32 @@ def test_a_python_that_is_asked_for_may_have_a_space_in_its_path(place: Path) ->
     assert (place / "asked").exists()
 
 
+def test_a_python_that_is_asked_for_and_does_not_fit_is_refused(place: Path) -> None:
+    """A misspelt one was passed over for another, without a word."""
+    done = set_up(place, PYTHON=str(place / "python9"))
+    assert done.returncode == 1
+    assert f"PYTHON: {place}/python9; allowed: a Python of 3.11 to " in done.stderr
+    assert not (place / ".venv").exists()
+
+
+def test_a_venv_of_another_python_is_made_anew(place: Path) -> None:
+    """An upgrade of the system's Python left one that finds nothing, taken for done."""
+    finished_venv(place)
+    (packages,) = (place / ".venv/lib").glob("python3.*")
+    packages.rename(packages.with_name("python3.0"))
+    done = set_up(place, PYTHON=sys.executable)
+    assert "Python packages into .venv" in done.stderr
+    assert (packages / "site-packages/pip").is_dir()
+
+
+def test_where_there_is_no_linux_nothing_is_set_up(place: Path) -> None:
+    path = path_with(place / "bin", *PLAIN, *COMPILER)
+    fake(place / "bin", "uname", "echo Darwin")
+    done = set_up(place, PATH=path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("setup: Darwin: connlab needs Linux")
+
+
 def test_a_venv_that_was_stopped_while_it_was_made_is_made_anew(place: Path) -> None:
     """Ctrl-C left a Python without pip, and each later set-up said: no network?"""
     make = [sys.executable, "-m", "venv", "--without-pip", place / ".venv"]

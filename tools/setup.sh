@@ -152,10 +152,15 @@ fits() {
 }
 
 find_python() {
-	for py in "${PYTHON:-python3}" python3 python3.13 python3.12 python3.11 python3.14; do
+	if [ -n "${PYTHON:-}" ]; then
+		fits "$PYTHON" || die "PYTHON: $PYTHON; allowed: a Python of 3.11 to 3.14"
+		echo "$PYTHON"
+		return
+	fi
+	for py in python3 python3.13 python3.12 python3.11 python3.14; do
 		if fits "$py"; then echo "$py"; return; fi
 	done
-	die "Python 3.11 or later is needed ($(python3 --version 2>/dev/null ||
+	die "Python 3.11 to 3.14 is needed ($(python3 --version 2>/dev/null ||
 		echo 'no python3') here): install it, say PYTHON=/its/path," \
 		"or conda env create -f environment.yml"
 }
@@ -187,6 +192,13 @@ install_packages() {
 		-r requirements.lock >>$venv/setup.log 2>&1
 }
 
+# After an upgrade of the system's Python, that of .venv is the new one, and finds
+# nothing of what the old one was given.
+finds_packages() {
+	$venv/bin/python -c 'import importlib.util as find, sys
+sys.exit(find.find_spec("pip") is None)' 2>/dev/null
+}
+
 # What .venv was made for: the lock, the place it stands in.
 wanted() { { cat requirements.lock; pwd; } | cksum; }
 
@@ -204,7 +216,7 @@ python_packages() {
 		return 0
 	fi
 	if [ "$(wanted)" = "$(cat $stamp 2>/dev/null)" ] &&
-		fits $venv/bin/python; then
+		fits $venv/bin/python && finds_packages; then
 		return 0
 	fi
 	# one that was stopped while it was made has a Python, and not all of pip
@@ -222,6 +234,15 @@ python_packages() {
 	wanted >$stamp
 }
 
+# What the programs call is Linux's own; elsewhere the compiler would say so at length.
+need_linux() {
+	case $(uname -s 2>/dev/null) in
+	Darwin | *BSD | MINGW* | MSYS* | CYGWIN*)
+		die "$(uname -s): connlab needs Linux, as a virtual machine or container has it"
+		;;
+	esac
+}
+
 lock() {
 	$venv/bin/uv pip compile -q --universal --python-version 3.11 \
 		--no-build --generate-hashes --no-emit-index-url --all-extras \
@@ -233,7 +254,7 @@ lock() {
 }
 
 case ${1:-} in
-run | test) python_packages; system "$1" "${2:-}" ;;
+run | test) need_linux; python_packages; system "$1" "${2:-}" ;;
 lock) lock ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
