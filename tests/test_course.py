@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
+from connlab import notebook, parameters, profiles
+
 TEXT = (ROOT / "docs" / "course.md").read_text()
 PARTS = re.split(r"^#+ (?=\d+\. |For teachers)", TEXT, flags=re.MULTILINE)[1:]
 
@@ -33,6 +35,19 @@ def test_where_intervals_are_asked_for_there_are_some():
         number = int(exercise.split(".")[0])
         trials = [int(n) for n in re.findall(r"-p trials (\d+)`?", exercise)]
         assert number in (1, 3, 9) or min(trials, default=4) >= 4, exercise
+
+
+def test_what_a_text_says_of_a_command_is_what_the_profile_gives_it():
+    """It told of ten users when the profile had five."""
+    quick = profiles.load("quick")
+    stall = notebook.find("09")
+    stated = {name: p.default for name, p in parameters.declared(stall).items()}
+    given = stated | quick.parameters(stall)
+    users, think_ms = re.search(r"has (\w+) users.* again ([\d.]+) ms", TEXT).groups()
+    assert users == {5: "five", 10: "ten"}[given["connections"]]
+    assert float(think_ms) == 1000 * given["connections"] / given["rate"]
+    limits = quick.parameters(notebook.find("02"))
+    assert f"a process have {limits['descriptors']} descriptors" in TEXT
 
 
 @pytest.fixture
