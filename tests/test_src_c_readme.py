@@ -41,6 +41,13 @@ def test_every_call_of_a_connection_is_one():
     assert [name for name in sorted(called) if f"{name}(" not in header] == []
 
 
+def test_every_model_has_its_place_in_the_order_to_read_in():
+    """Four had none."""
+    order = TEXT.partition("| read | to learn |")[2].partition("\n## ")[0]
+    named = re.findall(r"`models/([\w-]+\.c)`", order)
+    assert sorted(named) == sorted(p.name for p in SRC.glob("models/*.c"))
+
+
 def test_every_folder_and_lesson_has_a_line():
     rows = re.findall(r"^\| `(\w+)/` \|", TEXT, re.MULTILINE)
     assert sorted(rows) == FOLDERS
