@@ -141,15 +141,24 @@ def _roster(_context: Context, _option: Parameter, path: Path) -> Roster:
     return roster.load_configured(path)
 
 
-part_option = functools.partial(click.option, default=True, show_default=False)
+part_option = functools.partial(click.option, default=True)
 until_option = functools.partial(
     click.option, "--until", callback=_share, help="Half-width of a ratio to reach."
 )
 budget_option = functools.partial(
     click.option, "--budget", "budget_s", callback=_seconds
 )
-run_option = functools.partial(
-    click.option, "--run", metavar="NAME", help="Name of the run below runs/."
+run_option = click.option(  # a run to measure into
+    "--run",
+    metavar="NAME",
+    callback=_real_name,
+    help="Name of the run below runs/; if not given, that of the profile.",
+)
+of_run_option = click.option(  # one that was measured
+    "--run",
+    metavar="NAME",
+    callback=_name_or_newest,
+    help="Name of the run below runs/; if not given, the newest.",
 )
 seed_option = click.option(
     "--seed",
@@ -180,11 +189,15 @@ hosts_option = click.option(
 out_option = functools.partial(  # where nothing can be kept, nothing is measured
     click.option,
     "--out",
+    metavar="FOLDER",
     type=click.Path(path_type=Path, file_okay=False),
     callback=_keepable,
 )
 roster_argument = click.argument(
-    "roster", type=click.Path(path_type=Path, exists=True), callback=_roster
+    "roster",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    callback=_roster,
 )
 
 
@@ -193,16 +206,19 @@ roster_argument = click.argument(
 
 @cli.command()
 def build() -> None:
-    """Compile build/server and build/client."""
+    """Compile the programs of src_c and its lessons into build/."""
     from connlab import paper
 
     paper.build()
 
 
 @cli.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As the server prints it.")
+@click.option("--json", "as_json", is_flag=True, help="Models and workloads as JSON.")
 def list_models(as_json: bool) -> None:
-    """Show the models, other servers and workloads that can be measured here."""
+    """Show models, other servers and workloads.
+
+    Behind each that cannot be measured here stands why.
+    """
     from connlab import drive
     from connlab.drive import servers
 
@@ -222,7 +238,7 @@ def list_models(as_json: bool) -> None:
 
 @cli.command()
 def doctor() -> None:
-    """Say what this machine can measure, what limits it, what is missing."""
+    """Say what this machine can measure, and what limits it."""
     from connlab import drive
 
     click.echo(drive.doctor())
@@ -233,13 +249,16 @@ def doctor() -> None:
 @until_option(default="2%")
 @budget_option(default="4min", help="Time for the sets in turns.")
 @seed_option
-@out_option(help="Directory of the JSON file (runs/bench).")
+@out_option(help="Folder of the JSON file; if not given, runs/bench.")
 @part_option("--lessons/--no-lessons", help="Measure the lessons beside their models.")
 @part_option("--memory/--no-memory", help="Measure the memory of idle connections.")
 @part_option("--calls/--no-calls", help="Count system calls with strace.")
 @part_option("--clients/--no-clients", help="Measure our client beside wrk and ab.")
 def bench(models: tuple[str, ...], **settings: Any) -> None:
-    """Compare every model (or MODELS) and the client with what is expected of them."""
+    """Hold every model, and the client, against what is expected.
+
+    With MODELS only these, by the names of `connlab list`.
+    """
     from connlab.bench import command as benches
 
     benches.run(models, **settings)
@@ -247,36 +266,50 @@ def bench(models: tuple[str, ...], **settings: Any) -> None:
 
 @cli.command()
 @click.argument("servers", nargs=-1, metavar="SERVER SERVER...")
-@click.option("--workload", default="echo", help="echo, work, http.")
+@click.option("--workload", default="echo", help="echo, work or http.")
 @click.option("--connections", default=50, help="Connections to each server.")
-@click.option("--size", type=int, help="Bytes of a message, or of the page of http.")
+@click.option(
+    "--size", type=int, help="Bytes of a message (64), or of the page of http (1024)."
+)
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
-@click.option("--delay", help="Delay of a work request, as for build/client.")
+@click.option(
+    "--delay", help="Delay of a work request (0): as for build/client, exponential:5."
+)
 @click.option(
     "--requests-per-connection",
     type=int,
-    help="Requests before a client connects anew; 0: it never does.",
+    help="Requests before a user connects anew (0: it never does).",
 )
 @click.option(
     "--engine",
     type=click.Choice(["epoll", "uring", "auto"]),
-    help="How the client waits.",
+    help="How the client waits (epoll).",
 )
-@click.option("--workers", type=int, help="Workers of each server that takes them.")
-@click.option("--processes", type=int, help="Processes of each server.")
+@click.option(
+    "--workers",
+    type=int,
+    help="Workers of each server that takes them (8; where a worker serves one client "
+    "to its end, one a connection).",
+)
+@click.option("--processes", type=int, help="Processes of each server (1).")
 @until_option(default="1%")
 @budget_option(default="60s", help="Time to spend.")
 @seed_option
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @hosts_option
 def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
-    """Let servers take turns under one client, until their ratios are known.
+    """Let servers take turns until their ratios are known.
 
-    The first is the baseline, and takes part twice as a control. SERVER is a name of
-    `connlab list`, or a command line with {port}, such as "./mine --port {port}".
-    NAME:workers=4 gives one server a setting of its own; lessons/NAME is the lesson of
-    that name; at:HOST:PORT is a server that runs there already, of which only the
-    client's side is measured. Exit status 1: no other server lasted long enough.
+    All have one client. The first is the baseline, and takes part twice as a control.
+    SERVER is a name of `connlab list`, or a command line with {port}, such as "./mine
+    --port {port}". NAME:workers=4 gives one server a setting of its own; lessons/NAME
+    is the lesson of that name; at:HOST:PORT is a server that runs there already, of
+    which only the client's side is measured. Exit status 1: no other server lasted long
+    enough.
+
+    \b
+    connlab compare epoll uring
+    connlab compare epoll "./mine --port {port}" --rate 10000 --budget 30s
     """
     from connlab import compare as comparing
     from connlab.drive import location
@@ -287,7 +320,7 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
 
 @cli.command()
 @click.argument("servers", nargs=-1, required=True, metavar="SERVER...")
-@out_option(metavar="FOLDER", default="judged", help="Folder of the page.")
+@out_option(default="judged", help="Folder of the page.")
 @click.option(
     "--quick",
     is_flag=True,
@@ -295,9 +328,10 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> None:
-    """Say whether a server is correct, what limits it, and how it stands.
+    """Say whether a server is correct, and what limits it.
 
-    SERVER is a command line with {port}, such as "./mine --port {port}". Exit status 0:
+    SERVER is a command line with {port}, such as "./mine --port {port}", or a name of
+    `connlab list`; lessons/NAME is the lesson of that name. Exit status 0:
     all of them are correct echo servers; 1: one is not, or this machine failed; 130:
     Ctrl-C or SIGTERM came. The page then has those that were judged.
     """
@@ -331,13 +365,13 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
 
 @cli.group()
 def hosts() -> None:
-    """Server on one host, clients on others; see docs/hosts.md."""
+    """Measure over several hosts; see docs/hosts.md."""
 
 
 @hosts.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 def certificates(folder: Path) -> None:
-    """Write the certificates of a run, and settings of Dask, into FOLDER.
+    """Write certificates, and settings of Dask, into FOLDER.
 
     Whoever holds one of them can run code on every host of the run.
     """
@@ -352,7 +386,11 @@ def certificates(folder: Path) -> None:
 @hosts.command()
 @roster_argument
 def check(roster: Roster) -> None:
-    """Print versions, limits, cores, calls and clocks of the hosts of a hosts.toml."""
+    """Print versions, limits, cores and clocks of all hosts.
+
+    They are those of a hosts.toml. Exit status 1: one is not as it has to be, or does
+    not answer.
+    """
     from connlab.hosts import carrier, checking
 
     with carrier.Engine(roster) as engine:
@@ -368,12 +406,15 @@ def check(roster: Roster) -> None:
 @hosts.command()
 @roster_argument
 @click.argument("model", default="epoll")
-@click.option("--connections", default=50, help="Connections of all hosts.")
+@click.option("--connections", default=50, help="Connections of all clients together.")
 @click.option("--rate", type=float, help="Requests/s in an open loop; else closed.")
 @click.option("--duration", default=1.0, help="Seconds of the window.")
 @click.option("--json", "as_json", is_flag=True, help="The client's report as JSON.")
 def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
-    """Run one trial: the server of a hosts.toml under all of its clients."""
+    """Run one trial over the hosts of a hosts.toml.
+
+    MODEL is the server's, one of `connlab list`; if not given, epoll.
+    """
     from connlab.hosts import checking
 
     outcome = checking.trial(roster, factors)
@@ -390,10 +431,11 @@ def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
 @hosts.command()
 @roster_argument
 def up(roster: Roster) -> None:
-    """Start a scheduler here and, over SSH, a worker on each host of a hosts.toml.
+    """Start a scheduler here and a worker on each host.
 
-    They end with this command, by Ctrl-C. With CONNLAB_SCHEDULER there is a scheduler
-    already: then this says whether each host has a worker there.
+    The hosts are those of a hosts.toml, reached over SSH. All end with this command, by
+    Ctrl-C. With CONNLAB_SCHEDULER there is a scheduler already: then this says whether
+    each host has a worker there.
     """
     from connlab.hosts import roster as rosters
     from connlab.hosts import starting
@@ -416,7 +458,10 @@ def up(roster: Roster) -> None:
     "--hosts", "count", default=3, help="Number of hosts; the first runs the server."
 )
 def lab(count: int) -> None:
-    """Make hosts of network namespaces here, as root, and their hosts.toml."""
+    """Make hosts of network namespaces here, as root.
+
+    Their hosts.toml is written below build/lab.
+    """
     network = _lab()
     network.up(count)
     click.echo(_from_here(network.roster))
@@ -438,9 +483,9 @@ def _lab() -> Lab:
 @cli.command()
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 def runtimes(names: tuple[str, ...]) -> None:
-    """Build the servers of servers.toml that this machine has tools for.
+    """Build the servers of servers.toml whose tools are here.
 
-    One that was asked for by NAME and cannot be built is an error.
+    With NAME only that one, which is an error where it cannot be built.
     """
     from connlab import runtimes as making
 
@@ -459,7 +504,7 @@ def runtimes(names: tuple[str, ...]) -> None:
     metavar="NAME VALUE",
     help="A parameter of the notebook, e.g. -p connections '[1,10]'.",
 )
-@run_option(callback=_real_name)
+@run_option
 @profile_option
 @hosts_option
 def notebook(
@@ -472,6 +517,9 @@ def notebook(
 
     What -p does not name comes from the profile. Trials that the run holds already
     are not measured again. Without NB, list the notebooks.
+
+    \b
+    connlab notebook 01 -p models '[thread, epoll]' -p trials 10
     """
     from connlab import notebook as notebooks
     from connlab import profiles
@@ -501,11 +549,14 @@ def notebook(
 
 @cli.command()
 @profile_option
-@run_option(callback=_real_name)
+@run_option
 @renderer_option
 @hosts_option
 def paper(profile: str, run: str | None, renderer: str) -> None:
-    """Build, run every notebook of a profile, set the paper, check it."""
+    """Build, run every notebook of a profile, set the paper.
+
+    The paper is read back and checked. Called again, it goes on where it was stopped.
+    """
     from connlab import paper as papers
     from connlab import profiles
     from connlab.drive.progress import duration_text
@@ -527,11 +578,12 @@ def paper(profile: str, run: str | None, renderer: str) -> None:
 
 @cli.command()
 @click.argument("nb", required=False)
-@run_option(callback=_name_or_newest)
+@of_run_option
 def evaluate(nb: str | None, run: str) -> None:
-    """Make figures, tables and verdicts of a run (the newest) anew, measuring nothing.
+    """Make figures, tables and verdicts of a run anew.
 
-    NB: the notebook of one study. The run may have been measured on another machine.
+    Nothing is measured. NB: the notebook of one study; if not given, all. The run may
+    have been measured on another machine.
     """
     from connlab import evaluate as evaluating
 
@@ -542,10 +594,10 @@ def evaluate(nb: str | None, run: str) -> None:
 
 
 @cli.command()
-@run_option(callback=_name_or_newest)
+@of_run_option
 @renderer_option
 def render(run: str, renderer: str) -> None:
-    """Set the paper from an existing run (the newest), measuring nothing."""
+    """Set the paper from an existing run, measuring nothing."""
     from connlab import paper, publish
     from connlab.publish import renderers
 
@@ -558,9 +610,9 @@ def render(run: str, renderer: str) -> None:
 
 
 @cli.command()
-@run_option(callback=_name_or_newest)
+@of_run_option
 def claims(run: str) -> None:
-    """Put the claims of earlier reports to a run (the newest); print verdicts."""
+    """Put the claims of earlier reports to a run, print verdicts."""
     from rich.table import Table
 
     from connlab import claims as ledger
@@ -580,7 +632,10 @@ def claims(run: str) -> None:
 @click.argument("run", required=False, callback=_name_or_newest)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def words(run: str, as_json: bool) -> None:
-    """Count the verdicts of a run (the newest), by study and in all."""
+    """Count the verdicts of a run, by study and in all.
+
+    RUN is its name below runs/; if not given, the newest.
+    """
     from connlab.publish import words as counting
     from connlab.schema import json_text
 
@@ -604,9 +659,10 @@ def check_paper() -> None:
 
 @cli.command("lint-paper")
 def lint_paper() -> None:
-    """Find typed measurements in the paper's sources, and what Quarto fails on.
+    """Find typed measurements in the paper's sources.
 
-    What proselint would change is said as advice and fails nothing.
+    Besides, what Quarto would fail on. What proselint would change is said as advice
+    and fails nothing.
     """
     from connlab import publish
 
@@ -617,18 +673,24 @@ def lint_paper() -> None:
 
 
 @cli.command()
-@run_option(callback=_name_or_newest)
+@of_run_option
 def archive(run: str) -> None:
-    """Pack sources, a run (the newest) and its set paper into one file to deposit."""
+    """Pack sources, a run and its paper into one file to deposit.
+
+    The file is written below build/archive.
+    """
     from connlab.publish import archive as archives
 
     _print_packed(archives.pack(run))
 
 
 @cli.command()
-@run_option(callback=_name_or_newest)
+@of_run_option
 def contribute(run: str) -> None:
-    """Check a run (the newest), strip it of names, pack it to give to the project."""
+    """Strip a run of names, pack it to give to the project.
+
+    It is checked first. The file is written below build/contribution.
+    """
     from connlab.publish import contributing
 
     packed = contributing.pack(run)

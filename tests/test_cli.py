@@ -43,6 +43,14 @@ def test_help_names_every_command(capsys):
         assert f"\n  {name} " in output
 
 
+@pytest.mark.parametrize("words", [[], ["hosts"]])
+def test_what_a_command_does_fits_its_line(words, monkeypatch, capsys):
+    """Most were cut in the middle of a sentence."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli(*words, "--help") == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 def test_a_python_that_nobody_set_up_is_told_how():
     done = python("-S", "-m", "connlab", "list")
     assert done.returncode == 1
@@ -93,6 +101,7 @@ TWO = "compare epoll poll"
         (f"judge epoll --out {shlex.quote(__file__)}", "'--out': .* is a file"),
         ("judge nginx", "server nginx: workload echo; allowed: http"),
         ("bench epol", "did you mean 'epoll'"),
+        ("hosts check /", "'FILE': File '/' is a directory"),
         (f"bench epoll --out {shlex.quote(__file__)}", "'--out': .* is a file"),
         ("bench --budget soon", "--budget: 'soon'; allowed"),
         ("bench --budget 0s", "--budget: '0s'; allowed: more than 0"),
