@@ -210,6 +210,27 @@ def test_each_trouble_is_found_and_says_what_to_do(name, grade, changes):
     assert f"→ {finding.change}" in str(report)
 
 
+@pytest.mark.parametrize(
+    ("changes", "change"),
+    [
+        ({KERNEL_PIDS: "9000"}, "sysctl -w kernel.pid_max=N"),
+        ({"machine/cgroup": {"pids": "1000"}}, "raise pids.max of the cgroup"),
+        ({"memory_available_bytes": 1 << 28}, "a machine with more memory"),
+        ({"machine/limits/processes/hard": 900}, "raise nproc in /etc/security"),
+    ],
+)
+def test_what_raises_a_bound_is_something_that_can_be_done(changes, change):
+    """It said "raise memory" and "raise processes per user"."""
+    assert change in _judged(_facts(**changes))["processes"].change
+
+
+def test_marks_are_explained_where_there_are_any():
+    legend = "\n! bounds or spoils what is measured, - is missing\n"
+    assert legend not in str(checkup.judge(_facts(), _registry()))
+    small = _facts(**{"machine/sysctls/net.core.somaxconn": "128"})
+    assert legend in str(checkup.judge(small, _registry()))
+
+
 def test_counts_stand_below_each_other():
     models = [_model("descriptors", name=name) for name in ("short", "x" * 20)]
     text = str(checkup.judge(_facts(), _registry(*models)))

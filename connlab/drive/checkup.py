@@ -59,6 +59,12 @@ _BACKLOG = 4096
 #: a connection takes one of these, however many threads or processes serve it
 _BOTH_ENDS = "fs.file-max (both ends)"
 _OF_DESCRIPTORS = ("descriptors per process", "fs.nr_open", _BOTH_ENDS)
+#: what raises a bound on tasks that is no sysctl
+_RAISING = {
+    "processes per user": "raise nproc in /etc/security/limits.conf",
+    "cgroup pids": "raise pids.max of the cgroup (docker --pids-limit)",
+    "memory": "use a machine with more memory",
+}
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,8 @@ class Checkup:
             lines += ["", "connections that each model can hold here:"]
             width = max(len(row.model) for row in self.capacities)
             lines += [_capacity_line(row, width) for row in self.capacities]
+        if any(finding.grade != "ok" for finding in self.findings):
+            lines += ["", "! bounds or spoils what is measured, - is missing"]
         bad = [f.name for f in self.findings if f.grade in ("noise", "missing")]
         summary = f"to look at: {', '.join(bad)}" if bad else "nothing is in the way"
         return "\n".join([*lines, "", summary])
@@ -367,8 +375,8 @@ def _bound_finding(facts: Mapping, resource: str) -> Finding:
     limits = bounds(facts)[resource]
     name = min((k for k in limits if k not in _OF_DESCRIPTORS), key=limits.get)
     grade = "limit" if limits[name] < _ENOUGH else "ok"
-    means, change = f"bounded by {name}", f"raise {name}"
-    return Finding(resource, str(limits[name]), grade, means, change)
+    change = _RAISING.get(name, f"as root: sysctl -w {name}=N")
+    return Finding(resource, str(limits[name]), grade, f"bounded by {name}", change)
 
 
 def _missing(facts: Mapping, registry: schema.Registry | None) -> Iterator[Finding]:
@@ -428,7 +436,7 @@ def _io_uring(facts: Mapping, registry: schema.Registry) -> Finding:
     compiler = facts["compiler"] or {}
     if compiler.get("uring") is False:
         means = "built without it; completion models are left out"
-        change = "install liburing-dev, then make build"
+        change = "install liburing-dev (2.3 or later), then make build"
         return Finding("io_uring", "not built", "missing", means, change)
     if reasons := [row.reason for row in rows]:  # a seccomp filter, an old kernel
         return Finding("io_uring", "not available", "missing", reasons[0] or "")
