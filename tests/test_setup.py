@@ -247,6 +247,14 @@ def test_conda_environment_has_all_that_the_project_asks_for() -> None:
     assert {"quarto", "liburing", "redis-server", "c-compiler"} <= present
 
 
+def test_conda_environment_bounds_what_the_project_bounds() -> None:
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    present = {e.replace(" ", "") for e in listed if isinstance(e, str)}
+    tests = project()["optional-dependencies"]["test"]
+    bounded = {r for r in [*project()["dependencies"], *tests] if re.search("[<>=]", r)}
+    assert {"scipy>=1.12", "pytest<9.2"} <= bounded <= present
+
+
 # ---- tools/setup.sh ---------------------------------------------------------
 
 
