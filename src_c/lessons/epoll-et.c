@@ -70,7 +70,7 @@ static int advance(int fd, struct client *c)
 
 static void serve_client(struct client *c)
 {
-    for (errno = 0; errno != EAGAIN;)
+    for (errno = 0; errno != EAGAIN;) /* of the last call that failed */
         if (!advance(c->fd, c)) {
             close(c->fd); /* epoll forgets a descriptor that is closed */
             free(c);      /* it has one event a call: no other points here */
