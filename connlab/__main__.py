@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from connlab.publish.contributing import Contribution
     from connlab.schema import Model, Workload
 
-EPILOG = "The shortest way from nothing to the paper is `make paper`."
+EPILOG = (
+    "The shortest way from nothing to the paper is `make paper`. With CONNLAB_DEBUG=1 "
+    "an error says where it came from."
+)
 SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 NOT_AS_ASKED = 3
 #: a disk or a quota is full, a file too large, a device broken
