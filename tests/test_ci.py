@@ -1,5 +1,6 @@
 """.ci/run: what it does with a test that fails among others."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from conftest import ROOT
 
 #: the steps of CI, in whose place stands one that fails
-FIRST, LAST = "step set-up make setup-test\n", "step reference outputs\n"
+FIRST, LAST = "step set-up make setup-test\n", "step reference-outputs outputs\n"
 ALONE = "failed among others, passed alone: "
 
 
@@ -36,6 +37,14 @@ def ci(tmp_path: Path):
         return done.returncode, done.stdout, ran
 
     return run
+
+
+def test_no_step_writes_over_the_log_of_another():
+    """Both of the reference were called so, and what make render said was lost."""
+    text = (ROOT / ".ci" / "run").read_text("utf-8")
+    names = re.findall(r"^(?:step|tests) ([\w-]+) ", text, re.MULTILINE)
+    assert len(names) > 5
+    assert len(set(names)) == len(names)
 
 
 TWO = """FAILED tests/test_a.py::test_b[x-1]@group - AssertionError: 1 - 2
