@@ -39,6 +39,13 @@ def ci(tmp_path: Path):
     return run
 
 
+def test_what_a_command_said_of_its_failure_is_told_again(ci):
+    """Of a paper that could not be set only make's line was there at the end."""
+    said = "problem: x\nconnlab: y\na.c:1:2: error: z\nmake: *** [render] Error 1\n"
+    _, printed, _ = ci(f"quiet\n{said}", passes=0)
+    assert f"errors:\n{said}---" in printed
+
+
 def test_no_step_writes_over_the_log_of_another():
     """Both of the reference were called so, and what make render said was lost."""
     text = (ROOT / ".ci" / "run").read_text("utf-8")
