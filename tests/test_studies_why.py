@@ -8,6 +8,7 @@ import pytest
 import study_made as made
 
 from connlab.drive import counting, programs
+from connlab.drive.host import ProgramError
 from connlab.studies import why
 
 COSTS = pd.Series(
@@ -187,8 +188,8 @@ def test_switches_may_be_fewer_in_the_long_run_and_calls_may_not():
     long = {"requests": 4400, "sendto": 4400, "switches": 37}
     per_request = counting._per_request(short, long)["per_request"]
     assert per_request == {"sendto": 1.0, "switches": 0.0}
-    lost = counting._per_request(short | {"sendto": 9000}, long)
-    assert "sendto" in lost["failure"]
+    with pytest.raises(ProgramError, match="sendto"):
+        counting._per_request(short | {"sendto": 9000}, long)
 
 
 @pytest.mark.parametrize("shown", [True, False])

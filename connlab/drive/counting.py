@@ -159,11 +159,9 @@ def _pairs(
     for _ in range(ATTEMPTS):
         try:
             runs = [_counted_run(model, cell, s, events) for s in RUN_SHARES]
-            outcome = _per_request(*runs)
+            return _per_request(*runs)
         except ProgramError as error:
             outcome = {"failure": str(error)}
-        if outcome["failure"] is None:
-            break
     return outcome
 
 
@@ -180,11 +178,11 @@ def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str,
     """
     requests = long["requests"] - short["requests"]
     if requests <= 0:
-        return {"failure": "the long run had no more requests than the short one"}
+        raise ProgramError("the long run had no more requests than the short one")
     added = {k: n - short.get(k, 0) for k, n in long.items() if k != "requests"}
     calls = {*CALLS, "system_calls"}
     if fewer := sorted(k for k, n in added.items() if k in calls and n < -TOLERANCE):
-        return {"failure": f"fewer in the long run: {', '.join(fewer)}"}
+        raise ProgramError(f"fewer in the long run: {', '.join(fewer)}")
     rates = {k: max(n, 0) / requests for k, n in added.items()}
     return {"failure": None, "requests": requests, "per_request": rates}
 
