@@ -141,14 +141,14 @@ class Enough:
 
     def __str__(self) -> str:
         low, high = min(self.counts), max(self.counts)
-        blocks = "1 block" if low == 1 else f"{low} blocks"
+        cells = f"{self.cells} of {len(self.counts)} cells"
+        blocks = f"{low} to {high} trials per cell"
+        all_blocks = f"{blocks} are"
+        if low == high:
+            blocks = "1 block" if low == 1 else f"{low} blocks"
+            all_blocks = "the one block is" if low == 1 else f"all {blocks} are"
         return self.reason.value.format(
-            all_blocks=f"{low} to {high} trials per cell are"
-            if low < high
-            else ("the one block is" if low == 1 else f"all {low} blocks are"),
-            blocks=blocks if low == high else f"{low} to {high} trials per cell",
-            cells=f"{self.cells} of {len(self.counts)} cells",
-            high=high,
+            all_blocks=all_blocks, blocks=blocks, cells=cells, high=high
         )
 
 
