@@ -9,7 +9,7 @@ A trial that fails is the datum here, so all trials count, flagged or not.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -242,9 +242,8 @@ def where_broke(atlas: pd.DataFrame) -> list[str]:
     broke = atlas.dropna(subset=["broke"]).sort_values("broke", kind="stable")
     clauses = []
     for symptom, models in broke.groupby("symptom", sort=False):
-        told = [(_who(names), where) for names, where in _together(models)]
-        who, where = told[0]
-        parts = [f"{who} broke {where}", *(f"{who} {where}" for who, where in told[1:])]
+        (who, where), *others = _told(models)
+        parts = [f"{who} broke {where}", *map(" ".join, others)]
         noun = "connection" if parts[-1].endswith(" at 1") else "connections"
         why = f" ({symptom})" if symptom else ""
         clauses.append(f"{listing(parts)} {noun}{why}")
@@ -261,24 +260,21 @@ def place(carried: float, broke: float) -> str:
     return f"at {plain(broke)}"
 
 
-def _together(models: pd.DataFrame) -> list[tuple[list[str], str]]:
-    """Return names of models that broke alike, and where; in the order given."""
-    groups: list[tuple[list[str], str, list[float]]] = []
+def _told(models: pd.DataFrame) -> Iterator[tuple[str, str]]:
+    """Give which models broke alike, and where, of rows that are lowest first."""
+    groups: dict[str, list] = {}
+    lowest_at, lowest = "", 0.0
     for row in models.itertuples():
         where = place(row.carried, row.broke)
-        for names, known, levels in groups:
-            both_at = where.startswith("at ") and known.startswith("at ")
-            if where == known or (both_at and row.broke < APART * levels[0]):
-                names.append(row.name)
-                levels.append(row.broke)
-                break
-        else:
-            groups.append(([row.name], where, [row.broke]))
-    spans = [span(plain(min(levels)), plain(max(levels))) for *_, levels in groups]
-    return [
-        (names, f"at {reached}" if where.startswith("at ") else where)
-        for (names, where, _), reached in zip(groups, spans, strict=True)
-    ]
+        if where.startswith("at "):
+            if row.broke >= APART * lowest:
+                lowest_at, lowest = where, row.broke
+            where = lowest_at
+        groups.setdefault(where, []).append(row)
+    for where, rows in groups.items():
+        if where.startswith("at "):
+            where = f"at {span(plain(rows[0].broke), plain(rows[-1].broke))}"
+        yield _who([row.name for row in rows]), where
 
 
 def _who(names: list[str]) -> str:
