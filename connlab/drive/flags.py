@@ -22,6 +22,9 @@ SETTLE_S = 3.0
 #: how long a client waits for an answer by default (``client --timeout``)
 TIMEOUT_S = 10.0
 
+#: and for the last answers, after the window (``client --drain``)
+DRAIN_S = 0.2
+
 #: connects per second at most to servers that others wrote
 CONNECT_RATE = 10_000
 

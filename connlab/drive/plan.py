@@ -32,8 +32,6 @@ _ALONE_S, _ALONE_PER_CONNECTION_S = 0.03, 120e-6
 #: the same over hosts, whose clients agree on a moment to begin
 _REMOTE_S = 0.4
 _IN_SET_S, _FIRST, _FIRST_S, _PER_CONNECTION_S = 0.01, 100, 150e-6, 45e-6
-#: how long a client waits for answers that do not come (``client --drain``)
-_DRAIN_S = 0.2
 #: windows and warm-ups in turns are whole slices, which end with their last answer
 _SLICES = 1.02
 #: time of server and client for an answer, of the slower servers
@@ -307,7 +305,7 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)
-    draining = _DRAIN_S if _leaves_some_waiting(factors, model) else 0.0
+    draining = flags.DRAIN_S if _leaves_some_waiting(factors, model) else 0.0
     alone_s = _REMOTE_S if plan.location.remote else _ALONE_S
     return alone_s + connecting + measuring + draining
 

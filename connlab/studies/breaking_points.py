@@ -15,7 +15,7 @@ from dataclasses import replace
 import pandas as pd
 
 from connlab.drive.checkup import Capacity
-from connlab.drive.flags import SETTLE_S
+from connlab.drive.flags import DRAIN_S, SETTLE_S
 from connlab.study.formatting import counted, listing, plain, span
 from connlab.study.frames import FAILURES, LIMITS, kept_all
 
@@ -81,10 +81,6 @@ _ERRORS = {
     "send": "sending failed",
     "receive": "receiving failed",
 }
-
-
-DRAIN_S = 0.2
-"""How long the client waits for last answers after a window."""
 
 
 def carried(frame: pd.DataFrame) -> pd.Series:
