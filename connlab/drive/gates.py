@@ -221,12 +221,13 @@ def stationary(trial: Mapping) -> Gate:
     trend = timelines.trend(steps)
     if trend is None:
         return Gate(ok=None, why=f"{len(steps)} steps are too few to judge")
+    change, p = trend
     warm_s = timeline.get("warmup_detected_s")
     latest_s = warmup_s + WARMUP_SLACK * window_s
     late = warm_s is not None and warm_s > latest_s
-    drifts = abs(trend.change) > TREND and (trend.p < TREND_P or late)
-    why = f"p {trend.p:.2g}, warm after {warm_s} s"
-    return Gate(ok=not drifts, value=trend.change, threshold=TREND, why=why)
+    drifts = abs(change) > TREND and (p < TREND_P or late)
+    why = f"p {p:.2g}, warm after {warm_s} s"
+    return Gate(ok=not drifts, value=change, threshold=TREND, why=why)
 
 
 def little(trial: Mapping) -> Gate:

@@ -17,7 +17,6 @@ import itertools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from connlab import schema
@@ -31,18 +30,6 @@ _SETTLED = 0.05
 _DEVIATIONS = 3
 #: turns a median absolute deviation into a normal standard deviation
 _MAD = 1.4826
-
-
-@dataclass(frozen=True)
-class Trend:
-    """How much throughput changed from the window's start to its end.
-
-    `change` is relative to the median; `p` is the chance of such a run of steps
-    without any trend.
-    """
-
-    change: float
-    p: float
 
 
 def parse(data: bytes | None, *, until_s: float) -> schema.Timeline | None:
@@ -81,8 +68,12 @@ def in_window(
     ]
 
 
-def trend(counts: Sequence[float]) -> Trend | None:
-    """Return the trend of some steps, None when they are too few or all empty."""
+def trend(counts: Sequence[float]) -> tuple[float, float] | None:
+    """Return how much throughput changed from the first step to the last, and p.
+
+    The change is relative to the median; p is the chance of such a run of steps without
+    any trend. None when they are too few or all empty.
+    """
     counts = merged(counts)
     n = len(counts)
     if n < STEPS_MIN or not any(counts):
@@ -91,7 +82,7 @@ def trend(counts: Sequence[float]) -> Trend | None:
     slope = statistics.median((counts[j] - counts[i]) / (j - i) for i, j in pairs)
     middle = statistics.median(counts) or statistics.fmean(counts)
     signs = sum((counts[j] > counts[i]) - (counts[j] < counts[i]) for i, j in pairs)
-    return Trend(slope * (n - 1) / middle, _mann_kendall_p(signs, counts))
+    return slope * (n - 1) / middle, _mann_kendall_p(signs, counts)
 
 
 def merged(counts: Sequence[float], most: int = STEPS_MAX) -> Sequence[float]:
