@@ -35,16 +35,11 @@ class Column:
     better: str
 
 
-def _declared() -> tuple[Column, ...]:
-    with Path(__file__).with_name("columns.csv").open(encoding="utf-8") as file:
-        rows = list(csv.reader(file))[1:]
-    return tuple(
-        Column(name, unit, dtype, float(scale) if scale else None, *others)
-        for name, unit, dtype, scale, *others in rows
-    )
-
-
-COLUMNS = _declared()
+_LINES = Path(__file__).with_name("columns.csv").read_text("utf-8").splitlines()
+COLUMNS = tuple(
+    Column(name, unit, dtype, float(scale) if scale else None, *others)
+    for name, unit, dtype, scale, *others in csv.reader(_LINES[1:])
+)
 FACTORS = tuple(c for c in COLUMNS if c.path.startswith("factors."))
 
 
