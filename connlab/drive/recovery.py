@@ -56,11 +56,31 @@ def run(model: str, *, connections: int, duration: float = 0.5) -> Recovery:
 
     There should be more connections than it can hold.
     """
+    few = {"connections": AGAIN, "requests": 1}  # each asks once: nobody waits
+    crowd = {"connections": connections, "duration": duration, "warmup": 0}
     try:
         with running(model, grace_s=0) as server:
-            return _measured(server, model, connections, duration)
+            _client(server, few)
+            time.sleep(_START_S)
+            before = _open(server.handle)
+            load = _client(server, crowd)
+            start = time.monotonic()
+            after = settled(
+                lambda: _open(server.handle), expected=before, seconds=_SETTLE_S
+            )
+            settled_s = time.monotonic() - start
+            again = _client(server, few)
     except RuntimeError as error:
         return Recovery(model, connections, error=str(error))
+    return Recovery(
+        model,
+        connections,
+        held=load["connections"]["surviving"],
+        sockets=max(0, after[0] - before[0]),
+        tasks=after[1] - before[1],
+        settled_s=round(settled_s, 2),
+        again=again["requests"]["completed"],
+    )
 
 
 def try_all(
@@ -81,30 +101,6 @@ def try_all(
 def _line(model: schema.Model, load: Mapping[str, Any]) -> dict[str, Any]:
     seen = run(model.name, connections=load["connections"])
     return asdict(seen) | {"recovered": seen.recovered, "failure": seen.error or None}
-
-
-def _measured(
-    server: Running, model: str, connections: int, duration: float
-) -> Recovery:
-    few = {"connections": AGAIN, "requests": 1}  # each asks once: nobody waits
-    crowd = {"connections": connections, "duration": duration, "warmup": 0}
-    _client(server, few)
-    time.sleep(_START_S)
-    before = _open(server.handle)
-    load = _client(server, crowd)
-    start = time.monotonic()
-    after = settled(lambda: _open(server.handle), expected=before, seconds=_SETTLE_S)
-    settled_s = time.monotonic() - start
-    again = _client(server, few)
-    return Recovery(
-        model,
-        connections,
-        held=load["connections"]["surviving"],
-        sockets=max(0, after[0] - before[0]),
-        tasks=after[1] - before[1],
-        settled_s=round(settled_s, 2),
-        again=again["requests"]["completed"],
-    )
 
 
 def _client(server: Running, factors: Mapping) -> dict:
