@@ -293,7 +293,8 @@ def test_a_histogram_that_could_not_be_kept_whole_is_missing(
 
 @pytest.fixture
 def undisturbed(monkeypatch):
-    monkeypatch.setattr(gates, "judge", lambda trial: {})
+    judge = gates.judge  # findings are found, and no gate is asked
+    monkeypatch.setattr(gates, "judge", lambda trial, names=(): judge(trial, names))
 
 
 @pytest.fixture

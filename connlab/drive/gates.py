@@ -92,20 +92,11 @@ _LIMITS = {"queue_full": "queue"}
 _OPEN_LOOP_ONLY = Gate(ok=None, why="open loop only")
 
 
-def judge(trial: Mapping) -> dict[str, Gate]:
-    """Return the verdicts of the gates on one trial, by the gate's name.
+def judge(trial: Mapping, names: Sequence[str] = schema.EXCLUDING) -> dict[str, Gate]:
+    """Return verdicts on one trial by the names of the checks, by default the gates.
 
     `trial` is as `connlab.schema.Trial` dumps it. Empty without a client's report.
     """
-    return _checked(trial, schema.EXCLUDING)
-
-
-def find(trial: Mapping) -> dict[str, Gate]:
-    """Return the findings on one trial, by name; empty where `judge` is."""
-    return _checked(trial, schema.FINDINGS)
-
-
-def _checked(trial: Mapping, names: Sequence[str]) -> dict[str, Gate]:
     return {name: CHECKS[name](trial) for name in names} if trial.get("client") else {}
 
 

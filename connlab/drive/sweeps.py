@@ -625,7 +625,7 @@ def _trials(
         facts = trial.model_dump(by_alias=True)
         verdicts = {
             "gates": gates.judge(facts),
-            "findings": gates.find(facts),
+            "findings": gates.judge(facts, schema.FINDINGS),
             "label": gates.label(facts),
         }
         kept.append((outcome, trial.model_copy(update=verdicts)))
