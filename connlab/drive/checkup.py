@@ -281,8 +281,7 @@ def _cores(facts: Mapping) -> Finding:
     count = len(facts["cores"])
     groups = facts.get("physical") or ()
     first_thread = {core: threads[0] for threads in groups for core in threads}
-    place = {core: core for core in facts["cores"]} | first_thread
-    sets = cores.split(facts["cores"], place=place.__getitem__)
+    sets = cores.split(facts["cores"], place=lambda core: first_thread.get(core, core))
     if sets.shared:
         means = "server and client share it, so each slows the other"
         change = "use a machine with two cores or more"
