@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -126,7 +127,8 @@ def test_cpu_time_is_what_the_server_itself_counts(engine):
     hosts = location(engine, 2)
     setting = trials.Setting(cells[0], 1, hosts.cores({}), programs.built())
     clients = hosts.turning({})
-    turn_set = interleaving.in_turns(cells, setting, pause=turns.PAUSE_REMOTE)
+    turn_set = interleaving.in_turns(cells, setting)
+    turn_set = replace(turn_set, pause_s=turns.PAUSE_REMOTE * turn_set.slice_s)
     with clients.unwatched():
         outcome = turns.run(turn_set, host=hosts.server, clients=clients)
     for place, served in enumerate(outcome.served):

@@ -341,28 +341,20 @@ def _others(outcome: turns.Outcome) -> _Others:
 
 
 def in_turns(
-    servers: Sequence[Mapping[str, Any]],
-    setting: trials.Setting,
-    *,
-    pause: float | None = None,
+    servers: Sequence[Mapping[str, Any]], setting: trials.Setting
 ) -> turns.Setting:
-    """Return the setting of a set; each server gets the time that a trial would.
-
-    `pause` is its length in slices, where the client is on other hosts.
-    """
+    """Return the setting of a set; each server gets the time that a trial would."""
     client = dict(setting.factors)
     for name in ("duration", "warmup", "duration_max"):
         if client.get(name) is not None:
             client[name] *= len(servers)
-    slice_s = client["slice"] / 1e3
     return turns.Setting(
         servers=tuple(servers),
         client=client,
         seed=setting.seed,
         cores=setting.cores,
         programs=setting.programs,
-        slice_s=slice_s,
-        pause_s=None if pause is None else pause * slice_s,
+        slice_s=client["slice"] / 1e3,
     )
 
 

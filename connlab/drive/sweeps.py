@@ -14,7 +14,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -698,7 +698,8 @@ def _commands(
     words = flags.client_flags(setting.factors, seed=setting.seed)
     if rounds:
         count = len(beside)
-        pause = rounds.pause_ms and rounds.pause_ms / rounds.slice_ms
-        words = turns.client_flags(interleaving.in_turns(beside, setting, pause=pause))
+        of_all = interleaving.in_turns(beside, setting)
+        pause_s = rounds.pause_ms and rounds.pause_ms / 1e3
+        words = turns.client_flags(replace(of_all, pause_s=pause_s))
     client = ["client", *["HOST:PORT"] * count, *words]
     return {"server": servers.shown_command(factors), "client": " ".join(client)}
