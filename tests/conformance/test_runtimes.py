@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from connlab import runtimes, schema
-from connlab.drive import servers
+from connlab.drive import programs, servers
 from connlab.drive.running import running
-from connlab.judge import conversations
+from connlab.judge import calls, conversations
 from connlab.judge.wire import MIB
 
 ENTRIES = servers.entries()
@@ -48,6 +48,18 @@ def test_an_echo_server_passes_every_conversation(built):
     assert failed.keys() == known, failed
     assert not server.ended.early
     assert server.ended.lines[-1].get("killed", False) is False
+
+
+@pytest.mark.long
+@pytest.mark.timed
+@pytest.mark.parametrize("built", ["libuv", "asio"], indirect=True)
+def test_a_request_registers_nothing_anew(built):
+    """For libuv two calls of epoll_ctl stood for each: its cost was that of ours."""
+    counted = calls.count(servers.command_line(built, programs.built()))
+    if counted.missing:
+        pytest.skip(counted.missing)
+    assert counted.total >= 2
+    assert "epoll_ctl" not in counted.per_request, counted
 
 
 @pytest.fixture
