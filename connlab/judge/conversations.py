@@ -268,10 +268,10 @@ def _in_a_row(connect: Connect) -> str | None:
 def _resets(connect: Connect) -> str | None:
     def vanish(n: int) -> None:
         with connect() as sock, suppress(OSError):  # it need not have read all
-            sock.sendall(MIB[: 16 << 10] if n % 3 == 2 else MIB[:1000])
-            if n % 3 == 2:  # after an orderly end, the second send() raises SIGPIPE
+            sock.sendall(MIB[: 16 << 10] if n % 3 else MIB[:1000])
+            if n % 3:  # after an orderly end, send() to nobody raises SIGPIPE:
                 sock.shutdown(socket.SHUT_WR)
-            else:
+            if n % 3 < 2:  # the first one after a reset, else the second
                 reset(sock)
         if n % 30 == 29:
             stays()

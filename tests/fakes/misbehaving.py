@@ -69,6 +69,13 @@ def fragile(sock: socket.socket) -> None:
         sock.sendall(data)
 
 
+def brittle(sock: socket.socket) -> None:
+    """Does so too, but sends all that came at once, and so no second time."""
+    while data := sock.recv(65536):
+        time.sleep(0.01)
+        sock.sendall(data)
+
+
 def tardy(sock: socket.socket) -> None:
     """Thinks for a fifth of a second before each answer."""
     while data := sock.recv(65536):
@@ -202,7 +209,7 @@ def ends(port: int) -> None:
 
 if __name__ == "__main__":
     kind, port = globals()[sys.argv[1]], int(sys.argv[2])
-    if kind is fragile:
+    if kind in (fragile, brittle):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if kind in (daemon, children, deaf, wild, unreaped, mute, swapped, ends):
         kind(port)
