@@ -227,6 +227,15 @@ def test_who_sends_to_a_client_that_has_gone_dies_of_sigpipe(kind):
     assert "SIGPIPE" in server.died()
 
 
+@pytest.mark.timed
+def test_who_closes_before_all_is_sent_is_wrong():
+    """It passed every conversation: answers of a few bytes find room at once."""
+    (half_closed,) = (c for c in conversations.REQUIRED if c.name == "half-closed")
+    with running.running(line("hasty")) as server:
+        (heard,) = conversations.hold([half_closed], server.address)
+    assert re.match(r"sent \d+ bytes, \d+ came back, then nothing more", heard.failure)
+
+
 def test_what_a_client_lacks_is_not_the_servers_fault(monkeypatch, tmp_path, capsys):
     """With ports for a hundred clients `lessons/epoll` was not correct."""
 

@@ -49,6 +49,8 @@ OURS = {
     errno.ENOBUFS: "the kernel has no memory for a socket",
     errno.ENOMEM: "the kernel has no memory for a socket",
 }
+#: seconds for which a client reads that ended its side, and sent all it could for half
+_LATE_S = 2.0
 #: seconds in which a server that can reads a second client's bytes
 _MEANWHILE_S = 0.2
 
@@ -159,9 +161,12 @@ def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
     same(sent, returned(sock, sent, len(sent) + more))
 
 
-def _returned_late(sock: socket.socket, sent: int) -> str | None:
+def _returned_late(
+    sock: socket.socket, sent: int, *, most_s: float | None = None
+) -> str | None:
     """See what `fill` sent come back; less of it when that takes long, and say so."""
-    until, whole = time.monotonic() + ENOUGH_S, filling(sent)
+    most_s = ENOUGH_S if most_s is None else most_s
+    until, whole = time.monotonic() + most_s, filling(sent)
     received = returned(sock, whole, sent, until=until)
     if time.monotonic() < until:
         same(whole, received)
@@ -214,11 +219,17 @@ def _pipelined(connect: Connect) -> None:
 
 
 @_conversation(REQUIRED, "half-closed", "a client that ended its side and still reads")
-def _half_closed(connect: Connect) -> None:
+def _half_closed(connect: Connect) -> str | None:
     with connect() as sock:
         sock.sendall(b"last words")
         sock.shutdown(socket.SHUT_WR)
         _returned(sock, b"last words", more=1)
+    with connect() as sock:  # of whom the server may have answers that found no room
+        patience_s = sock.gettimeout()
+        sent = fill(sock, most=32 << 20, most_s=_LATE_S / 2)
+        sock.settimeout(patience_s)
+        sock.shutdown(socket.SHUT_WR)
+        return _returned_late(sock, sent, most_s=_LATE_S)
 
 
 @_conversation(REQUIRED, "silent end", "a client that ends without sending anything")

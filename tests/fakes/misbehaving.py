@@ -7,6 +7,7 @@ the function of that name does.
 import contextlib
 import mmap
 import os
+import select
 import signal
 import socket
 import sys
@@ -74,6 +75,19 @@ def brittle(sock: socket.socket) -> None:
     while data := sock.recv(65536):
         time.sleep(0.01)
         sock.sendall(data)
+
+
+def hasty(sock: socket.socket) -> None:
+    """Keeps what finds no room, and closes at a client's end whatever it keeps."""
+    kept = bytearray()
+    while True:
+        can_read, _, _ = select.select([sock], [sock] if kept else [], [])
+        if can_read:
+            if not (data := sock.recv(65536)):
+                return
+            kept += data
+        with contextlib.suppress(BlockingIOError):
+            del kept[: sock.send(kept, socket.MSG_DONTWAIT)]
 
 
 def tardy(sock: socket.socket) -> None:
