@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"os"
+	"time"
 )
 
 func serve(conn net.Conn) {
@@ -24,6 +25,7 @@ func main() {
 		conn, err := listener.Accept()
 		if err != nil {
 			log.Print(err)
+			time.Sleep(10 * time.Millisecond) // until a client leaves its descriptor
 			continue
 		}
 		go serve(conn)

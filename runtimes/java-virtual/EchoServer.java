@@ -15,13 +15,18 @@ public final class EchoServer {
         }
     }
 
-    public static void main(String[] args) throws IOException {
+    public static void main(String[] args) throws IOException, InterruptedException {
         int port = Integer.parseInt(args[0]);
         try (var listener = new ServerSocket(port, 1024, InetAddress.getLoopbackAddress());
                 var executor = Executors.newVirtualThreadPerTaskExecutor()) {
             while (true) {
-                Socket socket = listener.accept();
-                executor.submit(() -> serve(socket));
+                try {
+                    Socket socket = listener.accept();
+                    executor.submit(() -> serve(socket));
+                } catch (IOException error) {
+                    System.err.println("accept: " + error);
+                    Thread.sleep(10); // until a client leaves its descriptor
+                }
             }
         }
     }

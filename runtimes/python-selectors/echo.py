@@ -11,7 +11,10 @@ selector = selectors.DefaultSelector()
 
 
 def accept(listener, _events):
-    sock, _address = listener.accept()
+    try:
+        sock, _address = listener.accept()
+    except OSError:  # no descriptor is free: epoll tells of the client again
+        return
     sock.setblocking(False)
     selector.register(sock, selectors.EVENT_READ, Client(sock))
 

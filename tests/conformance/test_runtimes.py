@@ -1,9 +1,13 @@
 """What runtimes/ holds does what any client may expect, where its tools are here."""
 
+import contextlib
 import errno
 import http.client
 import os
+import resource
+import socket
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -12,11 +16,14 @@ from connlab import runtimes, schema
 from connlab.drive import programs, servers
 from connlab.drive.running import running
 from connlab.judge import calls, conversations
-from connlab.judge.wire import MIB
+from connlab.judge.wire import MIB, echoes
+from tests.conformance.harness import eventually
 
 ENTRIES = servers.entries()
 ECHO = [name for name, entry in ENTRIES.items() if "echo" in entry.workloads]
 HTTP = [name for name, entry in ENTRIES.items() if "http" in entry.workloads]
+#: those whose descriptors are their process's own
+NATIVE = [name for name in ECHO if not ENTRIES[name].contract]
 #: their build takes longer than a test suite may: those that are built are tried
 SLOW_TO_BUILD = ("tokio-current", "tokio-multi", "python-uvloop", "netty", "asio")
 #: what a server is known to do otherwise, as its community writes it
@@ -48,6 +55,33 @@ def test_an_echo_server_passes_every_conversation(built):
     assert failed.keys() == known, failed
     assert not server.ended.early
     assert server.ended.lines[-1].get("killed", False) is False
+
+
+@pytest.mark.long
+@pytest.mark.timed
+@pytest.mark.parametrize("built", NATIVE, indirect=True)
+def test_a_server_without_descriptors_goes_on_once_clients_have_left(built):
+    """One ended at an accept() that failed, and one accepted nobody any more."""
+    with running(built) as server:
+        with socket.create_connection(server.address, 10) as sock:
+            assert echoes(sock)
+        pid = server.ready["pid"]
+        most = max(map(int, os.listdir(f"/proc/{pid}/fd"))) + 5
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+        with contextlib.ExitStack() as stack:
+            for _ in range(30):
+                client = socket.create_connection(server.address, 10)
+                stack.enter_context(client)
+            time.sleep(0.3)
+        assert eventually(lambda: _answers(server.address), seconds=10)
+    assert not server.ended.early
+
+
+def _answers(address: tuple[str, int]) -> bool:
+    """Whether a client is served; it may be turned away before others are closed."""
+    with contextlib.suppress(OSError), socket.create_connection(address, 5) as sock:
+        return echoes(sock)
+    return False
 
 
 @pytest.mark.long
