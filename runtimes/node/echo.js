@@ -9,4 +9,4 @@ const server = net.createServer({ allowHalfOpen: true }, (socket) => {
   socket.pipe(socket);
 });
 
-server.listen(Number(process.argv[2]), '127.0.0.1');
+server.listen(Number(process.argv[2]), '127.0.0.1', 1024);

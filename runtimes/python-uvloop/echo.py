@@ -16,7 +16,8 @@ async def serve(reader, writer):
 
 
 async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]))
+    port = int(sys.argv[1])
+    server = await asyncio.start_server(serve, "127.0.0.1", port, backlog=1024)
     await server.serve_forever()
 
 

@@ -5,6 +5,7 @@ import errno
 import http.client
 import os
 import resource
+import signal
 import socket
 import tempfile
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from connlab import runtimes, schema
-from connlab.drive import programs, servers
+from connlab.drive import machine, programs, servers
 from connlab.drive.running import running
 from connlab.judge import calls, conversations
 from connlab.judge.wire import MIB, echoes
@@ -82,6 +83,20 @@ def _answers(address: tuple[str, int]) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(address, 5) as sock:
         return echoes(sock)
     return False
+
+
+@pytest.mark.long
+@pytest.mark.timed
+@pytest.mark.parametrize("built", NATIVE, indirect=True)
+def test_hundreds_of_clients_may_wait_to_be_accepted(built):
+    """Beside the others, asyncio's had room for 100 of them, and Node's for 511."""
+    if int(machine.sysctl("net.core.somaxconn")) < 1024:
+        pytest.skip("net.core.somaxconn is less than 1024")
+    with running(built) as server, contextlib.ExitStack() as stack:
+        os.kill(server.ready["pid"], signal.SIGSTOP)
+        for _ in range(600):  # a SYN that finds no room is sent again after a second
+            stack.enter_context(socket.create_connection(server.address, 0.9))
+        os.kill(server.ready["pid"], signal.SIGCONT)
 
 
 @pytest.mark.long
