@@ -80,6 +80,23 @@ def test_no_pairs_have_no_ratios(trials):
     assert ratios_to(trials, "cost", pairs=[], **PER_CELL).empty
 
 
+def test_the_equal_load_is_one_that_a_server_reaches_on_as_many_cores():
+    """With four cores, where two were measured too, it was a share of both."""
+    reached = {("epoll", 1): 1e5, ("epoll", 2): 2e5, ("go", 1): 9e4, ("go", 2): 1.7e5}
+    reached |= {("python-asyncio", 1): 35_000.0, ("python-asyncio", 2): 9e4}
+    frame = pd.DataFrame([*reached], columns=["model", "cores"])
+    frame = usable(frame, throughput_rps=[*reached.values()], connections=50)
+    frame = frame.assign(workload="echo", rate=np.nan, active=np.nan)
+    study, drive = Mock(), Mock()
+    study.load.return_value = frame
+    names = {"compared": ["epoll", "go", "python-asyncio"], "one": 1, "common": {}}
+    names |= {"at": 50, "load": 0.3, "baseline": "epoll", "drive": drive}
+    rules.execute("13-runtimes", "cell-07", study=study, **names)
+    factors = drive.sweep.call_args.kwargs["factors"]
+    assert factors["rate"] == [30_000.0]
+    assert factors["model"] == ["epoll", "go"]
+
+
 @pytest.mark.parametrize(
     ("java", "kept"), [(0.06, ["java-nio"]), (0.003, []), (np.nan, [])]
 )
