@@ -354,6 +354,45 @@ def test_a_user_who_may_have_few_threads_does_not_make_a_server_wrong(
     assert bool(verdict.lacks) is not bool(bound)
 
 
+def test_who_listens_no_longer_and_lives_on_is_wrong(monkeypatch):
+    """Where all that was tried till then went well, each fresh server was right."""
+    heard = [Heard(name, f"client {name}") for name in "abc"]
+
+    def converse(verdict, _line, todo):
+        verdict.heard += todo[:1]
+
+    monkeypatch.setattr(judging, "_converse_until_end", converse)
+    monkeypatch.setattr(conversations, "EVERY", tuple(heard))
+    verdict = Verdict("x", "x")
+    judging._converse(verdict, "x {port}")
+    ends = ("a", "b")  # after the last one, nobody comes any more
+    told = [f"it listened no longer after client {n}, but went on" for n in ends]
+    assert verdict.wrong == told
+    first = hints.first(verdict, Judgement([verdict]))
+    assert first == [f"It is not correct: {text}." for text in told]
+
+
+def test_a_server_that_is_not_correct_is_not_told_that_nothing_is_wrong():
+    """No hint is of a count, and none was the same as no fault."""
+    wrong = ["as many answers as requests: 99 answers to 100 requests"]
+    verdict = Verdict("x", "x", wrong, heard=[Heard("a", "a")])
+    (first,) = hints.first(verdict, Judgement([verdict]))
+    assert first == f"It is not correct: {wrong[0]}."
+
+
+@pytest.mark.timed
+def test_who_ends_after_an_answer_is_given_time_to_end(monkeypatch):
+    """Asked to end as its port had closed, it had not ended by itself."""
+    waited = Mock()
+    monkeypatch.setattr(running.Running, "wait_for_its_end", waited)
+    ends = [Heard("a", "a word")]
+    monkeypatch.setattr(conversations, "hold", lambda *_: ends)
+    command = servers.command_line("lessons/epoll", programs.built())
+    for todo, times in [(["one"], 0), (["one", "two"], 1)]:
+        judging._converse_until_end(Verdict("x", "x"), command, todo)
+        assert waited.call_count == times
+
+
 def test_a_crowd_for_which_the_user_may_have_no_threads_is_told(monkeypatch):
     monkeypatch.setattr(crowds, "tasks_bound", lambda *_: "this user may have 60")
     crowd = crowds.try_all(line("ends"), levels=[5])

@@ -67,7 +67,8 @@ def _faults(verdict: Verdict) -> list[str]:
     advice = [f"It ends when it should not: {died[0]}"] if died else []
     advice += [MEANS["conversations"][name] for name in _causes(verdict, died)]
     questions = [answer.question for answer in verdict.answers if answer.holds is False]
-    return advice + [MEANS["cases"][q] for q in questions if q in MEANS["cases"]]
+    advice += [MEANS["cases"][q] for q in questions if q in MEANS["cases"]]
+    return advice or [f"It is not correct: {text}." for text in verdict.wrong]
 
 
 def _never_listened(verdict: Verdict) -> str:

@@ -348,6 +348,9 @@ def _converse(verdict: Verdict, line: str) -> None:
         if died:
             died = _shortened(" ".join(trials.without_frames(died).split()))
             verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
+        elif remaining and verdict.heard[-1].ok:
+            about = verdict.heard[-1].about
+            verdict.wrong.append(f"it listened no longer after {about}, but went on")
         if not remaining:
             break
     _excuse(verdict, line)
@@ -367,8 +370,9 @@ def _excuse(verdict: Verdict, line: str) -> None:
 def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | None:
     with running(line) as serving:
         verdict.start_s = verdict.start_s or serving.ready.get("start_s")
-        verdict.heard += conversations.hold(todo, serving.address)
-        if verdict.heard[-1].ok is False:
+        held = conversations.hold(todo, serving.address)
+        verdict.heard += held
+        if held[-1].ok is False or len(held) < len(todo):
             serving.wait_for_its_end()
     ended = serving.ended
     verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]
