@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -876,6 +877,19 @@ def test_calls_are_read_from_the_table_of_strace():
     assert calls.between(("", 1), ("", 2)).missing
     assert calls.between((few, 100), (STRACE, 100)).missing
     assert calls.between((few, 100), (STRACE, 60)).missing
+
+
+def test_calls_are_counted_in_any_folder_for_temporary_files(monkeypatch, tmp_path):
+    """In one with a space strace wrote its table elsewhere, and ran another program."""
+    (tmp_path / "a folder").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a folder"))
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/strace")
+    started = Mock(side_effect=running.NotServing("no"))
+    monkeypatch.setattr(calls, "running", started)
+    assert calls.count("./mine {port}").missing == "not under strace: no"
+    words = shlex.split(started.call_args.args[0])
+    assert words[-2:] == ["./mine", "{port}"]
+    assert words[-3].startswith(f"{tmp_path}/a folder/")
 
 
 @pytest.mark.parametrize(

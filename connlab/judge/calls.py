@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import shlex
 import shutil
 import tempfile
 import time
@@ -55,8 +56,9 @@ def _under_strace(
     answered, each_s = 0, math.inf
     with tempfile.NamedTemporaryFile("r", prefix="connlab-strace-") as table:
         # -I 2: SIGTERM ends strace too, which then writes its table
+        words = [strace, "-f", "-c", "-I", "2", "-o", table.name]
         with (
-            running(f"{strace} -f -c -I 2 -o {table.name} {server}") as serving,
+            running(f"{shlex.join(words)} {server}") as serving,
             contextlib.suppress(ProgramError),
         ):
             began = time.monotonic()
