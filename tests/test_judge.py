@@ -748,6 +748,9 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
         (10**6, "python3.11", False),
         (10**6, "java", None),
         (10**6, "ruby3.1", None),
+        (10**6, "pypy3.10", None),
+        (10**6, "lua5.4", None),
+        (10**6, "beam.smp", None),
         (10**6, "node-server", False),
         (10**6, "gopher", None),
         (0, "java", True),
@@ -760,6 +763,20 @@ def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(
     (tmp_path / program).write_bytes(b"\x7fELF" + content)
     collector = cases._collector(tmp_path / program)
     assert cases._leaks("mine {port}", None, grown, collector)[0] is holds
+
+
+@pytest.mark.parametrize(
+    ("name", "is_asked"),
+    [("mine", True), ("php8.2", False), ("deno", False), ("pypy3.10", False)],
+)
+def test_valgrind_is_not_asked_about_what_runs_the_code_of_others(
+    monkeypatch, tmp_path, name, is_asked
+):
+    """What a virtual machine loses at its end would be a fault of the server."""
+    (tmp_path / name).write_bytes(b"\x7fELF")
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    found = judging._valgrind(f"{shlex.quote(str(tmp_path / name))} {{port}}")
+    assert found == ("valgrind" if is_asked else None)
 
 
 @pytest.mark.parametrize(
@@ -816,6 +833,8 @@ def test_valgrind_tells_nothing_of_clients_that_were_not_served_whole(
         ("sh -c './mine {port} 2>log || echo it ended'", "mine"),
         ("env A=b sh -c 'export PORT={port}\n(cd ann; exec ./mine)'", "mine"),
         ("bash run.sh {port}", "run.sh"),
+        ("php8.2 -q echo.php {port}", "echo.php"),
+        ("lua5.4 echo.lua {port}", "echo.lua"),
         ("sh -c 'PORT={port}'", "sh"),
         ('sh -c "echo \'{port}"', "sh"),
     ],

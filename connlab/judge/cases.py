@@ -33,7 +33,10 @@ _ROUND_S = 10
 _KEPT_BYTES = 100
 #: programs that free memory when they collect garbage, which so few clients may not
 #: make them do; CPython is none of them, as it counts references
-_COLLECT = ("java", "node", "nodejs", "deno", "bun", "dotnet", "ruby")
+COLLECT = (
+    *("java", "node", "nodejs", "deno", "bun", "dotnet", "ruby", "pypy"),
+    *("beam.smp", "dart", "julia", "lua", "luajit", "mono", "racket", "sbcl"),
+)
 #: the same are those with this in their file
 _GO = b" Go buildinf:"
 #: what belongs to a thread that a signal ended is "possibly lost", and no fault
@@ -193,7 +196,7 @@ def _busy_share(serving: Running) -> float:
 
 def _collector(program: Path | None) -> str:
     """Return what collects the garbage of a program; "" where nothing does."""
-    if program and program.name.rstrip("0123456789.") in _COLLECT:
+    if program and program.name.rstrip("0123456789.") in COLLECT:
         return program.name
     with contextlib.suppress(OSError):
         if program and _GO in program.read_bytes():

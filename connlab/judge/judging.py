@@ -42,7 +42,8 @@ _SECOND = "serving a second client at the same time"
 _SHELLS = ("sh", "dash", "bash", "zsh")
 #: names of interpreters, without their versions
 _INTERPRETERS = (
-    *("python", "pypy", "node", "nodejs", "java", "ruby", "perl"),
+    *("python", "pypy", "node", "nodejs", "java", "ruby", "perl", "php"),
+    *("lua", "luajit"),
     *(*_SHELLS, "env"),
 )
 #: words of a shell that are no program of somebody's
@@ -333,8 +334,9 @@ def _valgrind(line: str) -> str | None:
         return None
     with open(program, "rb") as file:
         is_native = file.read(4) == b"\x7fELF"
-    known = is_native and not _interprets(Path(program))
-    return shutil.which("valgrind") if known else None
+    name = Path(program).name.rstrip("0123456789.")
+    is_known = is_native and name not in (*_INTERPRETERS, *cases.COLLECT)
+    return shutil.which("valgrind") if is_known else None
 
 
 # ---- conversations -------------------------------------------------------------------
