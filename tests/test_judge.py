@@ -922,6 +922,18 @@ def test_calls_are_counted_in_any_folder_for_temporary_files(monkeypatch, tmp_pa
         ),
         ({"clients": 10, "connected": 10, "answered": 1}, "one client "),
         ({"clients": 1100, "connected": 1100, "descriptors": 1024}, "descriptors"),
+        (  # of a server that may have 1024 descriptors, whatever it waits in
+            {
+                **{"clients": 1100, "connected": 1100},
+                **{"answered": 1020, "descriptors": 1024},
+            },
+            "descriptors: it may have 1024",
+        ),
+        (  # an array of 1000 clients
+            {"clients": 1100, "connected": 1100, "answered": 1000, "threads": 1},
+            "1000 clients at a time, the others wait",
+        ),
+        ({"clients": 10_000, "died": "exit 1: no memory"}, "if it waits in select()"),
         ({"clients": 1100, "connected": 1100, "answered": 8}, "workers: 8 clients"),
         (
             {"clients": 1100, "connected": 1100, "answered": 8, "threads": 9},
