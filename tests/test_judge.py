@@ -138,6 +138,14 @@ def test_who_listens_elsewhere_is_told_where(monkeypatch, protocol, host, port, 
     assert judgement.as_json()["servers"][0]["elsewhere"][-1]["port"] == port
 
 
+def test_who_may_listen_too_late_is_told_the_time():
+    said = "it does not serve: exit 1: external: nothing listens on 127.0.0.1:80"
+    for text, end in [(f"{said} after 9 s", "follow, within 9 s?"), (said, "follow?")]:
+        verdict = Verdict("x", "x", [text])
+        (first,) = hints.first(verdict, Judgement([verdict]))
+        assert first.endswith(end)
+
+
 @pytest.mark.timed
 def test_threads_that_a_signal_ends_are_no_leak():
     judgement = judge(["lessons/thread"], quick=True, say=lambda text: None)

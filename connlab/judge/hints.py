@@ -18,8 +18,8 @@ _DEAR = 1.2
 _WAITING = 0.01
 #: in a failure: some bytes came
 _ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
-#: of a server that did not listen in time, the port that it was given
-_UNHEARD = re.compile(r"nothing listens on [\d.]+:(\d+)")
+#: of a server that did not listen in time, the port that it was given, and the time
+_UNHEARD = re.compile(r"nothing listens on [\d.]+:(\d+)(?: after (\d+ s))?")
 #: the connection ended before all had come
 _EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
@@ -80,7 +80,7 @@ def _never_listened(verdict: Verdict) -> str:
         return (
             f"{never}: does the command line hand {{port}} on, does bind() of a TCP "
             "socket get it, by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0, and "
-            "does listen() follow?"
+            f"does listen() follow{f', within {unheard[2]}' if unheard[2] else ''}?"
         )
     port = int(unheard[1])
     near = (port, _swapped(port))
