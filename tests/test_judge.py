@@ -553,6 +553,16 @@ def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     assert "<b>" not in html
 
 
+@pytest.mark.parametrize(
+    "server", ["sh -c '`cat which` {port} *x*'", "sh -c '\n\n./mine ``{port}'"]
+)
+def test_a_command_line_stays_what_it_is(server):
+    """One with a backtick ended the code that it stands in, and was Markdown."""
+    html = page._html(page.markdown(Judgement([Verdict(server, "x", ["no"])])), "x")
+    shown = html.replace("&#39;", "'").replace("&quot;", '"')
+    assert f"<code>{' '.join(server.split())}</code>" in shown
+
+
 def test_options_and_entities_that_a_server_prints_stay_what_they_are():
     """A usage with `--port` had a dash, as a page is read with typography."""
     wrong = ["it does not serve: exit 2: usage: mine --port N &lt;"]

@@ -6,6 +6,7 @@ Judgement -> templates/page.md -> pandoc -> templates/page.html -> index.html
 The templates say what is printed; here are the tables, and how numbers are written.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
@@ -85,7 +86,7 @@ def _title(judgement: Judgement) -> str:
 def _class_table(judgement: Judgement) -> str:
     rows = [
         (
-            f"`{verdict.label}`",
+            _code(verdict.label),
             correct(verdict),
             f"{[h.ok for h in verdict.heard].count(True)} of {len(verdict.heard)}",
             str(verdict.crowds.carried) if verdict.crowds else "—",
@@ -140,7 +141,7 @@ def _tried(verdict: Verdict) -> dict[str, Any]:
 
 
 def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
-    labels = {verdict.server: f"`{verdict.label}`" for verdict in judgement.verdicts}
+    labels = {verdict.server: _code(verdict.label) for verdict in judgement.verdicts}
     units = {}
     for metric, (_, unit) in _HEADS.items():
         values = [levels[metric]["value"] or 0 for levels in result.levels.values()]
@@ -189,6 +190,13 @@ def _plain(text: str | None) -> str:
     return "".join(f"\\{c}" if c in r"\`*_{}[]<>#|$~^@&'\"-" else c for c in flat)
 
 
+def _code(text: str) -> str:
+    """Return text as code on one line, between more backticks than it has in a row."""
+    flat = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", flat)), default=0))
+    return f"{fence} {flat} {fence}" if "`" in flat else f"`{flat}`"
+
+
 def _interval(ratio: dict) -> str:
     if ratio["value"] is None:
         return "—"
@@ -219,7 +227,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters |= {"plain": _plain, "bytes": _bytes, "interval": _interval}
-    environment.filters["number"] = plain
+    environment.filters |= {"number": plain, "code": _code}
     return environment
 
 
