@@ -9,10 +9,12 @@ import shlex
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -781,6 +783,15 @@ def test_memory_that_grows_is_a_leak_unless_it_may_be_collected(
     (tmp_path / program).write_bytes(b"\x7fELF" + content)
     collector = cases._collector(tmp_path / program)
     assert cases._leaks("mine {port}", None, grown, collector)[0] is holds
+
+
+@pytest.mark.timed
+def test_what_runs_behind_a_shell_is_a_program_of_the_server():
+    """Java, started by a script, was not known to collect, and its memory a leak."""
+    behind = f"sh -c {shlex.quote(line('good') + '; true')}"
+    with running.running(behind) as server:
+        names = [program.name for program in server.programs()]
+    assert Path(sys.executable).resolve().name in names
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,13 @@ class Running:
         others = tuple(row for row in weights if row[0] not in launchers)
         return processes, len(launchers), others
 
-    def program(self) -> Path | None:
-        """Return the file that its process runs; None where none is known."""
-        try:
-            return Path(f"/proc/{self.ready['pid']}/exe").readlink()
-        except OSError:
-            return None
+    def programs(self) -> list[Path]:
+        """Return the files that its processes run, also those behind a shell."""
+        found = []
+        for pid in procfs.descendants(self.handle):
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{pid}/exe").readlink())
+        return list(dict.fromkeys(found))
 
     def wait_for_its_end(self) -> None:
         """Give a server that answers no longer a moment to end by itself.

@@ -74,7 +74,8 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
         sockets = cases.settled(lambda: cases.open_sockets(port))
         left_open = _left(serving, procfs.descriptors, before)
         zombies = _left(serving, procfs.zombies, unreaped)
-        growth, collector = None, _collector(serving.program())
+        collectors = filter(None, map(_collector, serving.programs()))
+        growth, collector = None, next(collectors, "")
         with contextlib.suppress(OSError):
             growth = _growth(serving)
         prints, busy_share = report is not None and _prints(serving), 0.0
@@ -194,12 +195,12 @@ def _busy_share(serving: Running) -> float:
     return sum(runs) / _LOOKS
 
 
-def _collector(program: Path | None) -> str:
+def _collector(program: Path) -> str:
     """Return what collects the garbage of a program; "" where nothing does."""
-    if program and program.name.rstrip("0123456789.") in COLLECT:
+    if program.name.rstrip("0123456789.") in COLLECT:
         return program.name
     with contextlib.suppress(OSError):
-        if program and _GO in program.read_bytes():
+        if _GO in program.read_bytes():
             return "Go"
     return ""
 
