@@ -10,9 +10,9 @@ import sys
 selector = selectors.DefaultSelector()
 
 
-def accept(listener, _events):
+def accept(key, _events):
     try:
-        sock, _address = listener.accept()
+        sock, _address = key.fileobj.accept()
     except OSError:  # no descriptor is free: epoll tells of the client again
         return
     sock.setblocking(False)
@@ -24,7 +24,7 @@ class Client:
         self.sock = sock
         self.unsent = b""
 
-    def __call__(self, _sock, events):
+    def __call__(self, key, events):
         try:
             if events & selectors.EVENT_READ:
                 self.unsent = self.sock.recv(65536)
@@ -37,7 +37,7 @@ class Client:
             return self.close()
         self.unsent = self.unsent[sent:]
         wanted = selectors.EVENT_WRITE if self.unsent else selectors.EVENT_READ
-        if selector.get_key(self.sock).events != wanted:
+        if key.events != wanted:
             selector.modify(self.sock, wanted, self)
 
     def close(self):
@@ -49,4 +49,4 @@ listener = socket.create_server(("127.0.0.1", int(sys.argv[1])), backlog=1024)
 selector.register(listener, selectors.EVENT_READ, accept)
 while True:
     for key, events in selector.select():
-        key.data(key.fileobj, events)
+        key.data(key, events)
