@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -141,6 +142,18 @@ def test_a_web_server_gives_files_and_keeps_the_connection(built, root):
             assert not answer.will_close
         client.close()
     assert not server.ended.early
+
+
+def test_nginx_is_told_the_folders_that_were_given(tmp_path):
+    """In a name, & was the place that it stands for, and | the end of it."""
+    nginx = tmp_path / "nginx"
+    nginx.write_text("#!/bin/sh\ncat /dev/fd/3\n")
+    nginx.chmod(0o755)
+    start = ENTRIES["nginx"].folder / "start.sh"
+    words = ["sh", start, nginx, "80", "/me & you|us", "/d & e"]
+    conf = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert 'root "/me & you|us";' in conf
+    assert 'pid "/d & e/80.pid";' in conf
 
 
 @pytest.mark.parametrize("name", ENTRIES)
