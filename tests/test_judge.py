@@ -583,6 +583,7 @@ def test_a_page_says_once_what_went_wrong():
 
 OPEN = "9 bytes came back, then the server did not close for 5 s"
 RESET, SILENT = "9 came back, then a reset", "9 came back, then nothing for 5 s"
+SHORT = "sent 99 bytes, 9 came back, then nothing more; sent next: 'x'"
 
 
 @pytest.mark.parametrize(
@@ -628,6 +629,8 @@ RESET, SILENT = "9 came back, then a reset", "9 came back, then nothing for 5 s"
         ),
         # what send() does not take is lost
         ([], {"reads late": SILENT, "own answers": SILENT}, [MEANS["reads late"]]),
+        ([], {"half-closed": SHORT, "reads late": SILENT}, [MEANS["reads late"]]),
+        ([], {"half-closed": SHORT, "reads late": None}, [MEANS["half-closed"]]),
         (  # waits for a full buffer
             [],
             dict.fromkeys(

@@ -29,7 +29,11 @@ _WOULD_BLOCK = re.compile("BlockingIOError|EAGAIN|Resource temporarily unavailab
 _MUCH = ("a mebibyte", "reads late")
 
 #: conversations that fail of the same fault where one of these failed
-_SAME = {"one connection": {"lengths", "every byte"}, "own answers": {"reads late"}}
+_SAME = {
+    "one connection": {"lengths", "every byte"},
+    "half-closed": {"reads late"},
+    "own answers": {"reads late"},
+}
 #: conversations that need two clients served at once
 _NEED_TWO = {"a hundred", "slow sender", "mute reader"}
 
