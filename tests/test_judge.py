@@ -418,6 +418,7 @@ def test_a_crowd_for_which_the_user_may_have_no_threads_is_told(monkeypatch):
         ("greeter", [], False),
         ("chatty", [], True),
         ("unreaped", [cases.WAITED], False),
+        ("careless", ["sockets closed"], False),  # it passed: no client was reset
     ],
 )
 def test_a_case_holds_or_does_not(kind, wrong, prints):

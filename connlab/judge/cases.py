@@ -14,17 +14,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from connlab.drive import cases, procfs
 from connlab.drive.cases import CONNECTIONS, QUESTIONS, REQUESTS, SIZES, Answer
 from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, Running, running, visit
-from connlab.judge.wire import echoes
+from connlab.judge.wire import echoes, reset
 
 #: a question of ours beside theirs
 WAITED = "ended children waited for"
 _TABLE = "per-connection"
 _WAIT_S = 30
+#: clients that reset their connection
+_VANISH = 10
 #: rounds of clients that come and go, and how many in each
 _ROUNDS, _CLIENTS = 4, 250
 #: seconds that a round may take
@@ -74,6 +77,9 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
         sockets = cases.settled(lambda: cases.open_sockets(port))
         left_open = _left(serving, procfs.descriptors, before)
         zombies = _left(serving, procfs.zombies, unreaped)
+        before = procfs.descriptors(pid)
+        _vanish(serving)
+        left_broken = _left(serving, procfs.descriptors, before, again=_vanish)
         collectors = filter(None, map(_collector, serving.programs()))
         growth, collector = None, next(collectors, "")
         with contextlib.suppress(OSError):
@@ -86,8 +92,9 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
         return Asked(answers, prints, busy_share)
     results = _answers_of(report, rows)
     results["sockets closed"] = (
-        sockets == 0 and left_open == 0,
-        f"left open: sockets {sockets}, descriptors {left_open}",
+        sockets == left_open == left_broken == 0,
+        f"left open: sockets {sockets}, descriptors {left_open}; descriptors of "
+        f"{_VANISH} clients that reset their connection: {left_broken}",
     )
     results[WAITED] = (zombies == 0, f"left as zombies: {zombies}")
     results["no memory leaked"] = _leaks(server, valgrind, growth, collector)
@@ -95,12 +102,19 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
     return Asked(answers, prints, busy_share)
 
 
-def _left(serving: Running, count: Callable[[int], int], before: int) -> int:
+def _left(
+    serving: Running,
+    count: Callable[[int], int],
+    before: int,
+    *,
+    again: Callable[[Running], Any] | None = None,
+) -> int:
     """Return how many more there are of something for clients that have gone.
 
     A virtual machine opens descriptors, of libraries and pollers, when it first needs
     them, and who waits for children before it accepts leaves the last ones: only what
-    the same clients leave a second time is theirs.
+    the same clients leave a second time is theirs. `again` sends them; by default
+    those that ask.
     """
 
     def more() -> int:
@@ -108,9 +122,18 @@ def _left(serving: Running, count: Callable[[int], int], before: int) -> int:
 
     if left := cases.settled(more):
         before += left
-        _ask_client(serving)
+        (again or _ask_client)(serving)
         left = min(left, cases.settled(more))
     return left
+
+
+def _vanish(serving: Running) -> None:
+    """Send some clients that reset their connection before they are answered."""
+    with contextlib.suppress(OSError):
+        for _ in range(_VANISH):
+            with socket.create_connection(serving.address, _ROUND_S) as sock:
+                sock.sendall(b"gone")
+                reset(sock)
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:

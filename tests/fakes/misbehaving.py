@@ -134,6 +134,14 @@ def leak(sock: socket.socket) -> None:
     good(sock)
 
 
+def careless(sock: socket.socket) -> None:
+    """Closes a connection at its end only, and not where it breaks."""
+    try:
+        good(sock)
+    except OSError:
+        careless.kept = [*getattr(careless, "kept", []), sock.dup()]
+
+
 def listen(port: int) -> socket.socket:
     return socket.create_server(("127.0.0.1", port), backlog=1024)
 
