@@ -28,6 +28,8 @@ _TABLE = "per-connection"
 _WAIT_S = 30
 #: clients that reset their connection
 _VANISH = 10
+#: until the server has seen that: before, none of them has left anything
+_SEEN_S = 0.2
 #: rounds of clients that come and go, and how many in each
 _ROUNDS, _CLIENTS = 4, 250
 #: seconds that a round may take
@@ -134,6 +136,7 @@ def _vanish(serving: Running) -> None:
             with socket.create_connection(serving.address, _ROUND_S) as sock:
                 sock.sendall(b"gone")
                 reset(sock)
+    time.sleep(_SEEN_S)
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
