@@ -2,7 +2,7 @@
 //! waits in epoll.
 use std::env;
 use tokio::io::{self, AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 
 async fn serve(mut socket: TcpStream) -> io::Result<()> {
     let mut buffer = vec![0; 16 * 1024];
@@ -18,7 +18,10 @@ async fn serve(mut socket: TcpStream) -> io::Result<()> {
 #[tokio::main(flavor = "multi_thread")]
 async fn main() -> io::Result<()> {
     let port = env::args().nth(1).expect("usage: echo PORT");
-    let listener = TcpListener::bind(format!("127.0.0.1:{port}")).await?;
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(format!("127.0.0.1:{port}").parse().expect("a port"))?;
+    let listener = socket.listen(1024)?;
     loop {
         match listener.accept().await {
             Ok((socket, _)) => {
