@@ -445,7 +445,7 @@ def forest(
         order.sort(key=largest.get)
     levels = list(dict.fromkeys(table[hue])) if hue else [None]
     margin = 0.75 if hue else 0.5  # axis, its label, and the legend
-    rows = 0.165 * max(2, len(order)) * max(1.0, 0.4 * len(levels))
+    rows = 0.15 * max(2, len(order)) * max(1.0, 0.4 * len(levels))
     figure = Figure(figsize=(width, margin + rows), layout="constrained")
     ax = figure.add_subplot()
     colors = colors or dict(zip(levels, sns.color_palette("colorblind"), strict=False))
