@@ -65,10 +65,15 @@ def test_of_two_sweeps_one_unpacks(path, packed):
 
 
 _WHOLE = gzip.compress(b'{"a":1}\n' * 999)
-_CHANGED = bytes([*_WHOLE[:-8], _WHOLE[-8] ^ 1, *_WHOLE[-7:]])  # its checksum is wrong
+_DAMAGED = {  # by names, as bytes hold the time at which they were packed
+    "cut in its length": _WHOLE[:-1],
+    "cut in its data": _WHOLE[:-9],
+    "cut at its beginning": _WHOLE[:12],
+    "another checksum": bytes([*_WHOLE[:-8], _WHOLE[-8] ^ 1, *_WHOLE[-7:]]),
+}
 
 
-@pytest.mark.parametrize("data", [_WHOLE[:-1], _WHOLE[:-9], _WHOLE[:12], _CHANGED])
+@pytest.mark.parametrize("data", _DAMAGED.values(), ids=_DAMAGED)
 def test_a_damaged_packed_file_is_said_and_kept(path, packed, data):
     packed.write_bytes(data)
     with pytest.raises(OSError, match=rf"^{re.escape(str(packed))} is damaged"):
