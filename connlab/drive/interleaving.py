@@ -264,7 +264,7 @@ def run(
     *,
     models: Mapping[str, schema.Model],
     host: Host,
-    clients: turns.Clients | None = None,
+    clients: turns.Turning | None = None,
 ) -> list[trials.Outcome] | None:
     """Measure cells side by side and return an outcome for each, in their order.
 
@@ -293,7 +293,7 @@ def run(
 
 
 def run_set(
-    setting: turns.Setting, *, name: str, host: Host, clients: turns.Clients | None
+    setting: turns.Setting, *, name: str, host: Host, clients: turns.Turning | None
 ) -> turns.Outcome | None:
     """Run a set; with `clients` on hosts again, if answers take longer than pauses.
 

@@ -15,7 +15,7 @@ import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from connlab.drive import (
     address,
@@ -30,6 +30,9 @@ from connlab.drive import (
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
 from connlab.drive.programs import Programs
+
+if TYPE_CHECKING:
+    from connlab.hosts.turning import Turning
 
 #: time of a set beside its slices: programs that start and end, connections
 OVERHEAD_S = 0.5
@@ -161,7 +164,7 @@ class SetError(RuntimeError):
 
 
 def run(
-    setting: Setting, *, host: Host, clients: Clients | None = None
+    setting: Setting, *, host: Host, clients: Turning | None = None
 ) -> Outcome | None:
     """Run one set; None when a signal asked to stop meanwhile (nothing is kept).
 
@@ -207,54 +210,19 @@ def run(
     )
 
 
-class Begins(Protocol):
-    """When slices are, on the driver's clock."""
-
-    @property
-    def begins_s(self) -> float: ...
-
-
-class Clients(Protocol):
-    """Clients on other hosts that take turns as one (`connlab.hosts.turning`).
-
-    `ready` and `stop` are those of a `Host`; `pauses` keeps how long a pause must be,
-    in slices, by the name of a set; `unwatched`: the agent of servers that are started
-    meanwhile does not look at them.
-    """
-
-    pauses: dict[str, float]
-
-    @property
-    def grid(self) -> Begins: ...
-
-    def unwatched(self) -> contextlib.AbstractContextManager[None]: ...
-
-    def start(
-        self,
-        command: Sequence[str],
-        words: Sequence[str],
-        setting: Setting,
-        watched: Sequence[str],
-    ) -> int: ...
-
-    def ready(self, handle: int, *, timeout_s: float) -> dict | None: ...
-
-    def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended: ...
-
-
 @dataclass
 class _Course:
     """A set that is under way; `clients` is None where one runs beside the servers."""
 
     setting: Setting
     host: Host
-    clients: Clients | None
+    clients: Turning | None
     started: list[tuple[Host, int]] = field(default_factory=list)
     served: list[Served] = field(default_factory=list)
     client: int | None = None
 
     @property
-    def client_host(self) -> Host | Clients:
+    def client_host(self) -> Host | Turning:
         return self.clients or self.host
 
     def start_servers(self) -> None:
