@@ -10,6 +10,11 @@ import io.netty.channel.socket.ChannelInputShutdownEvent;
 import io.netty.channel.socket.SocketChannel;
 import io.netty.channel.socket.nio.NioServerSocketChannel;
 
+import java.util.logging.Handler;
+import java.util.logging.Level;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+
 /** Event loops over java.nio; a client that does not read is not read from. */
 public final class EchoServer {
     private static final class Echo extends ChannelInboundHandlerAdapter {
@@ -43,7 +48,19 @@ public final class EchoServer {
         }
     }
 
+    /**
+     * Loads what a warning needs. Netty warns of an accept() that failed, and where descriptors
+     * have run out by then, the time zones cannot be opened and the thread that accepts ends.
+     */
+    private static void prepareWarnings() {
+        LogRecord warning = new LogRecord(Level.WARNING, "none yet");
+        for (Handler handler : Logger.getLogger("").getHandlers()) {
+            handler.getFormatter().format(warning);
+        }
+    }
+
     public static void main(String[] args) throws InterruptedException {
+        prepareWarnings();
         new ServerBootstrap()
                 .group(new NioEventLoopGroup(1), new NioEventLoopGroup())
                 .channel(NioServerSocketChannel.class)

@@ -75,7 +75,7 @@ def test_a_server_without_descriptors_goes_on_once_clients_have_left(built):
                 client = socket.create_connection(server.address, 10)
                 stack.enter_context(client)
             time.sleep(0.3)
-        assert eventually(lambda: _answers(server.address), seconds=10)
+        assert eventually(lambda: _answers(server.address), seconds=20)
     assert not server.ended.early
 
 
