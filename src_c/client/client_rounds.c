@@ -430,6 +430,21 @@ static int64_t read_asleep_cpu_ns(struct watch *watch)
     return cpu_ns;
 }
 
+/* Counting begins behind the lead-in. The answer under way then counts whole,
+ * and the rate of a lone user was 1.7 % too high for it (slices of 2 ms): one
+ * who asks with each answer is counted for as long as its answers took. */
+static uint64_t counting_from_ns(const struct rounds *r,
+                                 const struct slice_sum *sum)
+{
+    const struct plan *plan = r->plan;
+    const struct slice_part *parts = &sum->parts;
+    bool lone = plan->targets[sum->target].active == 1 && plan->rate == 0 &&
+                plan->think.mean_ns == 0;
+    if (lone && parts->requests > 0 && sum->end_ns == parts->last_answer_ns)
+        return clock_later(sum->end_ns - parts->response_ns, sum->begin_ns);
+    return clock_earlier(sum->begin_ns + plan->lead_in_ns, sum->end_ns);
+}
+
 /* A slice ends with its last answer, but not before its edge, unless all users
  * were gone by then. */
 static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
@@ -444,7 +459,7 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
     add_parts(r->shared, &sum.parts);
     sum.end_ns =
         clock_later(clock_earlier(edge_ns, now_ns), sum.parts.last_answer_ns);
-    sum.from_ns = clock_earlier(sum.begin_ns + r->plan->lead_in_ns, sum.end_ns);
+    sum.from_ns = counting_from_ns(r, &sum);
     r->cpu_ns[slice->target] = read_asleep_cpu_ns(&r->watches[slice->target]);
     sum.server_cpu_ns = r->cpu_ns[slice->target] - r->begin_cpu_ns;
     sum.cores = cores_read(r->cores);

@@ -142,6 +142,30 @@ def test_a_slice_is_steady_for_many_users(take_turns, engine, users, more):
         assert target["connections"]["surviving"] == users
 
 
+def test_all_users_ask_who_connect_for_each_request(take_turns, engine):
+    """Those whose answers came first connected again, and others never had room."""
+    users = 2500
+    flags = f"--connections {users} --requests-per-connection 1 --workload http"
+    result, slices = take_turns(
+        1, f"{flags} --duration 1.5 --warmup 0 {engine}", server="epoll --workload http"
+    )
+    (target,) = result["targets"]
+    waiting = slices["response_ns"] / 1e9 / slices["seconds"]
+    assert waiting.median() >= 0.5 * users  # 0.2 to 0.4 of them did
+    assert target["fairness"]["requests_min"] >= 1
+
+
+def test_a_lone_user_is_counted_for_as_long_as_its_answers_take(take_turns, engine):
+    """The answer under way at the end of the lead-in made its rate too high."""
+    flags = f"--connections 1 --slice 2ms --duration 0.5 --warmup 0.1 {engine}"
+    _, slices = take_turns(2, flags)
+    counted = slices[slices["counted"].eq(1) & slices["requests"].gt(0)]
+    assert len(counted) > 50
+    assert counted["seconds"].sum() == pytest.approx(
+        counted["response_ns"].sum() / 1e9, rel=1e-3
+    )
+
+
 def test_a_slice_waits_for_answers_twenty_five_times_its_length_at_most(take_turns):
     flags = "--connections 1 --workload work --delay fixed:400ms --duration 0.5"
     _, slices = take_turns(1, flags, server="thread --workload work")
@@ -204,7 +228,8 @@ def changes(order: Iterable[int]) -> int:
 
 @pytest.mark.parametrize("lead_in", ["0", "5ms"])
 def test_the_lead_in_is_counted_apart(take_turns, lead_in):
-    result, slices = take_turns(2, f"--duration 0.8 --warmup 0 --lead-in {lead_in}")
+    flags = f"--connections 2 --duration 0.8 --warmup 0 --lead-in {lead_in}"
+    result, slices = take_turns(2, flags)
     lead_in_s = 0 if lead_in == "0" else 0.005
     assert result["lead_in_s"] == lead_in_s
     slices = of_target(slices, 0)
