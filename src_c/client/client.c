@@ -31,11 +31,19 @@ enum { MAX_THREADS = 64, MAX_PROCESSES = 64, DESCRIPTORS_PER_THREAD = 4 };
 
 static struct shared *shared; /* for the signal handler */
 
-/* The threads look at it at least every 20 ms. */
+/* The threads look at it at least every 20 ms. Who is to end now, as a thread
+ * was lost, does so. */
+static void interrupt_soon(void)
+{
+    int not_yet = 0;
+    atomic_compare_exchange_strong(&shared->interrupted, &not_yet,
+                                   INTERRUPT_SOON);
+}
+
 static void on_signal(int signal)
 {
     (void)signal;
-    atomic_store(&shared->interrupted, INTERRUPT_SOON);
+    interrupt_soon();
 }
 
 static void catch_signals(void)
@@ -183,7 +191,7 @@ static void *await_moment(void *unused)
     if (begin_at_ns)
         shared_told(shared, begin_at_ns);
     else
-        atomic_store(&shared->interrupted, INTERRUPT_SOON);
+        interrupt_soon();
     return unused;
 }
 
