@@ -28,11 +28,18 @@ import pandas as pd
 from connlab.parameters import suggestion
 from connlab.study.frames import cells as count_cells
 from connlab.study.frames import no_column
-from connlab.study.interval import LEVEL, Interval
+from connlab.study.interval import Interval
 from connlab.study.metrics import is_at_most_1, is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
 from connlab.study.turns import Side, carried, of_trials, shares_rounds, verdict
-from connlab.variances import TRIALS_MIN, Fit, moderated, moderated_by_cell
+from connlab.variances import (
+    LEVEL,
+    TRIALS_MIN,
+    Fit,
+    level_of_each,
+    moderated,
+    moderated_by_cell,
+)
 
 CLIENT_BOUND = "client-bound"
 _ROUNDS = "t over log ratios of rounds, a trial each"
@@ -209,12 +216,12 @@ def ratios(
     pairs = list(_pairs(trials, metric, baseline, by, within))
     levels = [within.index(column) for column in (within if alike is None else alike)]
     fits = _moderated(pairs, levels)
-    family = 1 - (1 - LEVEL) / max(1, len(pairs))
+    level = level_of_each(len(pairs))
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
         cell, side, single, _, limited, apart = pair
         method += _ONE_ALONE if apart else ""
-        i = replace(fit.interval(family, method=method, log=True), level=LEVEL)
+        i = replace(fit.interval(level, method=method, log=True), level=LEVEL)
         shown = _verdict(i, metric, limited)
         rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
     columns = [*within, by, "against", "metric", *NUMBERS, "p", "verdict"]
@@ -297,11 +304,11 @@ def hold_together(logs: np.ndarray, truths: Sequence[float]) -> np.ndarray:
     -------
     ndarray of bool, shape (families,)
     """
-    single = 1 - (1 - LEVEL) / len(logs)  # Bonferroni
+    level = level_of_each(len(logs))
     held = []
     for family in logs.swapaxes(0, 1):
         pairs = zip(moderated([Fit.of(x) for x in family]), truths, strict=True)
-        held.append(all(abs(fit.mean - x) <= fit.reach(single) for fit, x in pairs))
+        held.append(all(abs(fit.mean - x) <= fit.reach(level) for fit, x in pairs))
     return np.array(held)
 
 

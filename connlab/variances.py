@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from connlab.study.interval import Interval
 
+LEVEL = 0.95
+"""Confidence level unless another is asked for."""
+
 TRIALS_MIN = 4
 """Trials without which there is no interval."""
 
@@ -32,6 +35,11 @@ DF_GAIN = 3
 """How many times its own degrees of freedom a comparison has at most."""
 
 _DF_INFINITE = 1e6
+
+
+def level_of_each(comparisons: int) -> float:
+    """Return the level of each interval by which so many hold at once (Bonferroni)."""
+    return 1 - (1 - LEVEL) / max(1, comparisons)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ import pandas as pd
 from connlab.bench.parts import BASE, DEARER, EXTRA_NS, LAG_RATE, SLOWED, Part
 from connlab.compare.screen import OTHERS
 from connlab.intervals import interval
-from connlab.study.interval import LEVEL, Interval
+from connlab.study.interval import Interval
 from connlab.study.turns import per_round, width
-from connlab.variances import TRIALS_MIN, Fit
+from connlab.variances import LEVEL, TRIALS_MIN, Fit
 
 #: most bytes of an idle connection, by model or else by family
 IDLE_MOST = {"thread": 24 * 1024, "coroutine": 12 * 1024, "stackless": 1024}

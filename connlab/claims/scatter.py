@@ -12,8 +12,9 @@ from connlab.claims.ratios import LIMITED, Expected, judge_ratio
 from connlab.intervals import TRIALS_MIN, client_bound
 from connlab.study.formatting import counted
 from connlab.study.frames import Cell
-from connlab.study.interval import LEVEL, Interval
+from connlab.study.interval import Interval
 from connlab.study.scaling import resample_blocks
+from connlab.variances import LEVEL
 
 _RESAMPLES = 2000
 

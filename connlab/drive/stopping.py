@@ -38,7 +38,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from connlab.variances import TRIALS_MIN, Fit, moderated_by_cell
+from connlab.variances import (
+    LEVEL,
+    TRIALS_MIN,
+    Fit,
+    level_of_each,
+    moderated_by_cell,
+)
 
 #: default relative half-widths to reach
 TARGETS = {"throughput_rps": 0.05, "response_p99_s": 0.10}
@@ -46,7 +52,6 @@ TARGETS = {"throughput_rps": 0.05, "response_p99_s": 0.10}
 RATIO_TARGETS = {"throughput_rps": 0.05, "server_cpu_per_request_s": 0.05}
 #: where a row keeps the log ratios to its baseline
 RATIOS = "log_ratios"
-LEVEL = 0.95
 #: n_max when only targets are given, as a multiple of n_min
 _N_MAX = 3
 #: blocks that may follow where a busy machine spoilt too many trials for an interval
@@ -278,8 +283,7 @@ def ratio_half_width(fit: Fit, family: int) -> float | None:
     """
     if fit.n < TRIALS_MIN:
         return None
-    level = 1 - (1 - LEVEL) / max(1, family)
-    return math.expm1(min(fit.reach(level), 100.0))
+    return math.expm1(min(fit.reach(level_of_each(family)), 100.0))
 
 
 def _spoilt(row: Mapping[str, Any]) -> bool:

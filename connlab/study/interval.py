@@ -7,9 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 
-LEVEL = 0.95
-"""Confidence level unless another is asked for."""
-
 
 @dataclass(frozen=True)
 class Interval:

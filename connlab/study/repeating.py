@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats as st
 
-from connlab.study.interval import LEVEL, Interval, sample
+from connlab.study.interval import Interval, sample
+from connlab.variances import LEVEL
 
 
 @dataclass(frozen=True)

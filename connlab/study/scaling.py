@@ -17,8 +17,8 @@ import pandas as pd
 from scipy import stats as st
 from scipy.optimize import OptimizeResult, least_squares
 
-from connlab.study.interval import LEVEL, Interval, sample
-from connlab.variances import TRIALS_MIN
+from connlab.study.interval import Interval, sample
+from connlab.variances import LEVEL, TRIALS_MIN
 
 MIN_LEVELS = 6
 """Three parameters need at least so many different N."""

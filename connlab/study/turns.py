@@ -40,8 +40,8 @@ import numpy as np
 import pandas as pd
 
 from connlab.rounds import METRICS, Rounds, log_ratio, log_ratio_of_values, shared
-from connlab.study.interval import LEVEL, Interval
-from connlab.variances import Fit
+from connlab.study.interval import Interval
+from connlab.variances import LEVEL, Fit, level_of_each
 
 MARGIN = 0.05
 """Two servers are alike when the interval of their ratio lies within this of 1."""
@@ -253,11 +253,11 @@ def ratios(logs: pd.DataFrame) -> dict[str, Interval]:
     A server that has none in any trial is no part of the family, and has no ratio.
     """
     complete = logs.dropna(axis="columns", how="all").dropna()
-    single = 1 - (1 - LEVEL) / max(1, complete.shape[1])  # Bonferroni
+    level = level_of_each(complete.shape[1])
     method = "t over logs of trials"
     fits = {name: Fit.of(complete.get(name, ())) for name in logs}
     return {
-        name: replace(fit.interval(single, method=method, log=True), level=LEVEL)
+        name: replace(fit.interval(level, method=method, log=True), level=LEVEL)
         for name, fit in fits.items()
     }
 
