@@ -45,6 +45,8 @@ def _build(entry: servers.Entry) -> str | None:
         for command in entry.build:
             if failure := _failure(entry, command):
                 return f"{command}: {failure}"
+        if entry.build:
+            entry.built_from.write_text(entry.source)
     return entry.reason
 
 

@@ -155,7 +155,21 @@ class Entry(programs.Declared):
             return "; ".join(need.lack for need in self.lacks)
         if self.product and not glob.glob(self.fill(self.product)):
             return "not built (make runtimes)"
+        if self.built_from.is_file() and self.built_from.read_text() != self.source:
+            return "its source has changed since it was built (make runtimes)"
         return None
+
+    @property
+    def built_from(self) -> Path:
+        """The file in which `make runtimes` leaves the `source` of what it built."""
+        return self.build_folder / "built-from"
+
+    @property
+    def source(self) -> str:
+        """A hash of the commands and of the files that they compile, elsewhere."""
+        compiled = "{build}" in self.product and "{folder}" not in self.command
+        files = sorted(self.folder.rglob("*")) if compiled else []
+        return _digest("\n".join(self.build), *files)
 
     def fill(self, text: str, **values: object) -> str:
         """Return a text with its places filled; one without a value stays."""

@@ -177,6 +177,24 @@ def test_what_cannot_be_built_is_left_out_and_the_others_are_not(monkeypatch, tm
     assert made == "ready"
 
 
+def test_a_product_whose_source_has_changed_is_not_run(monkeypatch, tmp_path):
+    """Someone edited a server, and measured the one that was built before."""
+    table = "label = 'x'\nfamily = 'threads'\nlanguage = 'C'"
+    table += "\ncommand = '{build}/x {port}'\nproduct = '{build}/x'"
+    entry = servers.parse(f"[x]\n{table}\nbuild = ['cp x.c {{build}}/x']\n")["x"]
+    monkeypatch.setattr(servers, "entries", lambda: {"x": entry})
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    source = tmp_path / "runtimes" / "x" / "x.c"
+    source.parent.mkdir(parents=True)
+    source.write_text("one")
+    assert runtimes.make(say=str) == []
+    assert entry.available
+    source.write_text("two")
+    assert "make runtimes" in entry.reason
+    assert runtimes.make(say=str) == []
+    assert entry.available
+
+
 def test_what_is_not_in_servers_toml_is_named():
     with pytest.raises(ValueError, match="'node'"):
         runtimes.make(["nodee"])
