@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from tests.client.harness import reserved_port
 from tests.drive_fakes import processes
 
 FAKE_SSH = """#!/bin/sh
-# ssh -o BatchMode=yes TARGET COMMAND: note the target, run the command here
-echo "$3" >>"$SSH_LOG"
-eval "exec $4"
+# ssh FLAG... TARGET COMMAND: note the target, run the command here
+while [ $# -gt 2 ]; do shift; done
+echo "$1" >>"$SSH_LOG"
+eval "exec $2"
 """
 
 
@@ -95,6 +97,17 @@ def test_nothing_is_left_by_a_command_that_was_killed(place):
     with coming_up(place) as started:
         assert workers(place)
         started.kill()
+
+
+@pytest.mark.long
+@pytest.mark.serial
+@pytest.mark.usefixtures("server_program")
+def test_a_worker_that_does_not_hear_is_killed(place):
+    with coming_up(place) as started:
+        for pid in workers(place):
+            os.kill(pid, signal.SIGSTOP)
+        started.terminate()
+        started.wait(60)
 
 
 def workers(place: Path) -> dict[int, str]:

@@ -27,7 +27,13 @@ from connlab.drive.host import die_with_parent
 from connlab.hosts import carrier, certificates
 from connlab.hosts.roster import Roster
 
-SSH = ("ssh", "-o", "BatchMode=yes")
+#: no terminal, no questions, and it ends when the host has not answered for 45 s
+SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
+#: of a shell: wait for it, but 5 s at most
+_END_WORKER = (
+    "kill $worker; for i in 1 2 3 4 5; do sleep 1; kill -0 $worker || exit; done;"
+    " kill -9 $worker"
+)
 #: below the project, here and on each host: settings and certificates
 FOLDER = "build/hosts"
 #: with it anybody runs code on every host: it stays there as long as the worker
@@ -138,7 +144,7 @@ class Started:
         script = (
             f"cd {path} && export PYTHONPATH={path} DASK_CONFIG={settings}"
             f" && exec 3<&0; {command} </dev/null 3<&- & worker=$!;"
-            " (cat <&3; kill $worker) >/dev/null 2>&1 & exec 3<&-; wait $worker;"
+            f" (cat <&3; {_END_WORKER}) >/dev/null 2>&1 & exec 3<&-; wait $worker;"
             f" rm -f {settings}/{_KEY}"
         )
         words = self._ssh(name, script)
