@@ -1,6 +1,7 @@
 """Frames: typed columns, nothing dropped, and every flaw of a run is said."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -287,3 +288,9 @@ def test_cells_of_as_many_trials_as_columns(tmp_path):
     frame = frame.assign(kind=np.array(["a", "b"]))
     table = frames.cells(frame, ["kind", "connections"])
     assert table["trials"].tolist() == [1, 1]
+
+
+def test_every_kind_of_failure_has_short_words():
+    kinds = re.findall(r"``([a-z-]+)``", schema.Failure.__doc__)
+    assert len(kinds) > 5
+    assert set(kinds) == set(frames.FAILURES)

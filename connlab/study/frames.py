@@ -57,6 +57,7 @@ FAILURES = {
     "no-connection": "no connection",
     "no-requests": "no answer",
     "unavailable": "not available here",
+    "host-lost": "host lost",
 }
 """How a failed trial is printed in short, by the failure's kind."""
 
