@@ -38,7 +38,7 @@ _END_WORKER = (
 FOLDER = "build/hosts"
 #: with it anybody runs code on every host: it stays there as long as the worker
 _KEY = "worker.key"
-_ASK_S, _READY_S, _END_S = 30.0, 60.0, 5.0
+_ASK_S, _READY_S, _END_S = 30.0, 60.0, 10.0
 
 
 class Started:
