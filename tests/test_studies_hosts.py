@@ -28,6 +28,19 @@ def test_a_place_needs_as_many_hosts_as_there_are():
         places._places(SimpleNamespace(roster=roster), [0, 2])
 
 
+@pytest.mark.parametrize(
+    ("clients", "counts"),
+    [(None, [0, 1, 4]), (5, [0, 1, 4]), (2, [0, 1, 2]), (1, [0, 1])],
+)
+def test_a_profile_may_ask_for_more_hosts_than_there_are(monkeypatch, clients, counts):
+    """The full profile failed where hosts.toml has fewer than four clients."""
+    roster = SimpleNamespace(clients=tuple("bcdefg"[: clients or 0]))
+    monkeypatch.setattr(places.rosters, "load_configured", lambda path: roster)
+    found = Path("hosts.toml") if clients else None
+    monkeypatch.setattr(places.hosts_asked, "roster", lambda: found)
+    assert places.reachable([0, 1, 4]) == counts
+
+
 def test_on_loopback_the_servers_host_says_which_cores_are_threads_of_one(monkeypatch):
     """And not the machine that asks, whose core 1 may have no second thread."""
     physical = {0: 0, 3: 0, 1: 1, 4: 1, 2: 2, 5: 2}

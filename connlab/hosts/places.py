@@ -33,6 +33,18 @@ def missing() -> str | None:
     return None if hosts_asked.roster() else lab.missing()
 
 
+def reachable(counts: Sequence[int]) -> list[int]:
+    """Return how many client hosts each place has: no more than ``hosts.toml`` names.
+
+    A profile asks for four; where two are named, its places have two at most.
+    """
+    path = hosts_asked.roster()
+    most = (
+        len(rosters.load_configured(path).clients) if path else max(counts, default=0)
+    )
+    return list(dict.fromkeys(min(count, most) for count in counts))
+
+
 @contextlib.contextmanager
 def over(
     counts: Sequence[int], *, measure: bool = True
