@@ -136,6 +136,13 @@ def test_the_ledger_quotes_the_published_rates_of_the_guestbook():
     assert quoted("H5") == [str(x) for item in preforked.items() for x in item]
 
 
+def test_the_ledger_has_the_least_and_the_most_of_the_means_over_buckets():
+    tests = published("mao-buckets.csv").groupby(["model", "buckets"])["value"]
+    thread, pool = (tests.mean()[model] for model in ("thread_per_request", "pool"))
+    means = [f"{f(side):.1f}" for side in (thread, pool) for f in (min, max)]
+    assert re.findall(r"\d+\.\d+", LEDGER["M4"].number) == means
+
+
 def test_passing_the_level_before_is_no_evidence_of_stopping_there():
     rows = pd.DataFrame({"connections": [1000, 2000], "surviving": [1000, 2000]})
     trials = rows.assign(model="thread-pair", failure=None)

@@ -115,6 +115,7 @@ def test_tran_logs_count_equal_strings():
         ("mao-requests", "thread_per_request", (66, 114, 122, 126)),
         ("mao-delays", "thread_per_request", (127.7, 26.3)),
         ("mao-delays", "pool", (7.89, 1.49)),
+        ("mao-buckets", "thread_per_request", (125.9, 136.7, 133.9, 138.0)),
     ],
 )
 def test_mao_means_are_those_of_the_claims(name, model, claimed):
