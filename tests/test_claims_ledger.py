@@ -143,6 +143,19 @@ def test_the_ledger_has_the_least_and_the_most_of_the_means_over_buckets():
     assert re.findall(r"\d+\.\d+", LEDGER["M4"].number) == means
 
 
+def test_rereadings_of_threads_and_epoll_have_the_published_times():
+    times = published("gutica-response-time.csv").set_index("clients")
+    path = project_root() / "paper" / "rereadings.yml"
+    number = next(e.number for e in claims.ledger(path) if e.id == "R2")
+    for clients, servers in (
+        (1000, ("select", "multithreading", "epoll")),
+        (10000, ("multithreading", "epoll")),
+    ):
+        for server in servers:
+            ms = float(times.loc[clients, f"{server}_ms"])
+            assert f"{ms:.3f}" in number
+
+
 def test_passing_the_level_before_is_no_evidence_of_stopping_there():
     rows = pd.DataFrame({"connections": [1000, 2000], "surviving": [1000, 2000]})
     trials = rows.assign(model="thread-pair", failure=None)
