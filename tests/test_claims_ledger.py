@@ -311,3 +311,10 @@ def test_an_effect_is_printed_with_its_cells_and_with_what_stands_for_the_claime
 def test_what_stands_for_select_is_named_by_the_claims_about_it():
     for name in ("T3", "T4"):
         assert "poll in place of select" in LEDGER[name].instead
+
+
+def test_servers_that_echoed_are_judged_by_echoes():
+    """A request that computes for 50 µs hides what waiting costs."""
+    for name in ("T3", "T4"):
+        parts = LEDGER[name].rule["parts"]
+        assert {part["arm"]["work"] for part in parts} == {"echo"}
