@@ -122,6 +122,10 @@ def test_the_forest_shows_every_ratio_whole(low, high):
 LEDGER = {claim.id: claim for claim in claims.ledger()}
 
 
+def parts_of(claim):
+    return LEDGER[claim].rule["parts"]
+
+
 def test_the_ledger_quotes_the_published_rates_of_the_guestbook():
     rates = published("hussain-throughput.csv").set_index("concurrency")
 
@@ -313,8 +317,12 @@ def test_what_stands_for_select_is_named_by_the_claims_about_it():
         assert "poll in place of select" in LEDGER[name].instead
 
 
+def test_select_is_compared_with_both_of_its_counterparts():
+    pairs = [(p["arm"]["model"], p["baseline"]["model"]) for p in parts_of("T5")]
+    assert {("select", "thread"), ("select", "epoll")} < set(pairs)
+
+
 def test_servers_that_echoed_are_judged_by_echoes():
     """A request that computes for 50 µs hides what waiting costs."""
     for name in ("T3", "T4"):
-        parts = LEDGER[name].rule["parts"]
-        assert {part["arm"]["work"] for part in parts} == {"echo"}
+        assert {part["arm"]["work"] for part in parts_of(name)} == {"echo"}
