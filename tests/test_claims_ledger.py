@@ -34,8 +34,9 @@ def test_the_answer_counts_in_singular_and_plural(verdicts, counts):
     assert all(verdict.split()[-1].rstrip("s") in answer for verdict in verdicts)
 
 
-def test_a_claim_that_is_tested_again_counts_once():
-    entries = LEDGER["W1"], LEDGER["W1b"]
+@pytest.mark.parametrize("names", [("W1", "W1b"), ("G6", "G6b")])
+def test_a_claim_that_is_tested_again_counts_once(names):
+    entries = [LEDGER[name] for name in names]
     judged = [claims.Judged(claim, Finding(HOLDS, "made up")) for claim in entries]
     assert "1 claim of earlier reports to 2 tests" in claims.answer(judged)
 
