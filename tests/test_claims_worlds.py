@@ -100,6 +100,14 @@ def test_one_client_at_a_time_may_be_as_fast_as_epoll_or_faster(ratio, expected)
     assert verdict(trials(rule, ratio), rule) == expected
 
 
+@pytest.mark.parametrize(("claim", "ratio"), [("H2", 0.1), ("L7", 2.4)])
+def test_who_is_ahead_as_claimed_by_another_size_is_right_in_part(claim, ratio):
+    rule = RULES[claim]
+    for part in parts(rule):
+        assert verdict(trials(part, ratio), part) == IN_PART
+        assert verdict(trials(part, 1 / ratio), part) == NOT
+
+
 # ---- other rules -----------------------------------------------------------------
 
 
