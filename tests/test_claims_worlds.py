@@ -100,6 +100,26 @@ def test_one_client_at_a_time_may_be_as_fast_as_epoll_or_faster(ratio, expected)
     assert verdict(trials(rule, ratio), rule) == expected
 
 
+FREVIB = published("frevib-throughput.csv").set_index("connections")
+
+
+@pytest.mark.parametrize(
+    ("claim", "part", "ratio"),
+    [
+        *(
+            ("L1", i, FREVIB.io_uring[n] / FREVIB.epoll[n])
+            for i, n in enumerate((50, 300, 1000))
+        ),
+        *(("L2", i, ratio) for i in (0, 1) for ratio in (220 / 250, 227 / 235)),
+        *(("L3", 0, ratio) for ratio in (1.06, 1.10)),
+        *(("L3", 1, ratio) for ratio in (2.05, 2.31)),
+    ],
+)
+def test_a_published_ratio_passes_the_rule_of_its_own_claim(claim, part, ratio):
+    rule = list(parts(RULES[claim]))[part]
+    assert verdict(trials(rule, ratio, scatter=0.01), rule) == HOLDS
+
+
 @pytest.mark.parametrize(("claim", "ratio"), [("H2", 0.1), ("L7", 2.4)])
 def test_who_is_ahead_as_claimed_by_another_size_is_right_in_part(claim, ratio):
     rule = RULES[claim]
