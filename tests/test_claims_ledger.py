@@ -323,6 +323,11 @@ def test_select_is_compared_with_both_of_its_counterparts():
     assert {("select", "thread"), ("select", "epoll")} < set(pairs)
 
 
+def test_a_listener_for_each_worker_is_compared_with_one_that_all_wait_on():
+    """With one epoll for all, as in epoll-pool, each event is shared out."""
+    assert {p["baseline"]["model"] for p in parts_of("L11")} == {"epoll-shared"}
+
+
 def test_servers_that_echoed_are_judged_by_echoes():
     """A request that computes for 50 µs hides what waiting costs."""
     for name in ("T3", "T4"):
