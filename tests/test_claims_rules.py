@@ -327,6 +327,21 @@ def test_servers_of_several_processes_are_compared_with_their_like(tried, verdic
     assert outlasts(single, one).verdict == HOLDS
 
 
+@pytest.mark.parametrize(
+    ("epoll", "select", "said"),
+    [
+        ((1,) * 4, (0,) * 4, ""),
+        ((1,) * 4, (0,), " (1 to 4 trials each)"),
+        ((1,), (0,) * 4, " (1 to 4 trials each)"),
+    ],
+)
+def test_a_longer_life_says_where_few_trials_showed_it(epoll, select, said):
+    sides = [survivors({1: (1,) * 4, 2: two}) for two in (epoll, select)]
+    judged = outlasts(*sides)
+    assert judged.verdict == HOLDS
+    assert re.search(r"( \(.*\))?$", judged.why)[0] == said
+
+
 def outlasts(epoll, select):
     sides = {"arm": {"model": "epoll"}, "baseline": {"model": "select"}}
     frame = pd.concat([epoll.assign(model="epoll"), select])
@@ -716,6 +731,21 @@ def every(*parts):
 )
 def test_every_adds_its_parts_up(parts, verdict):
     assert every(*parts).verdict == verdict
+
+
+def test_parts_that_were_counted_say_what_was_found():
+    """There is no effect that could: "2 of 2 parts hold" was all of it."""
+    select = survivors({1000: (1,), 2000: (0,)})
+    frame = pd.concat([select, survivors({2000: (1,)}).assign(model="epoll")])
+    lasts = {"rule": "outlasts", "baseline": {"model": "select"}}
+    lasts |= {"arm": {"model": "epoll"}}
+    parts = [lasts, {**SURVIVES, "passes": [1000]}]
+    why = apply(frame, {"rule": "every", "parts": parts}).why
+    assert why.startswith("2 of 2 parts hold (whole up to 2000 connections, against ")
+    assert "; connections: as claimed at 1000 (1 trial))" in why
+    mixed = [lasts | {"arm": {"model": "poll"}}, {**SURVIVES, "fails": [2000]}]
+    why = apply(frame, {"rule": "every", "parts": mixed}).why
+    assert why.startswith("1 of 2 parts holds (connections: as claimed at 2000")
 
 
 @pytest.mark.parametrize(

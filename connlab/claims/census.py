@@ -72,29 +72,37 @@ def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     By the highest measured level up to which every trial kept all its connections. The
     lower of the two has to break at a level above: what was never tried is no limit.
     Servers of as many processes are compared, as each process has its own descriptors;
-    the fewest processes that tell the two apart decide.
+    the fewest processes that tell the two apart decide. Where few trials made the
+    levels on both sides of a limit, the finding says how many.
     """
     sides = [_whole_up_to(measured(trials, cell)) for cell in (arm, baseline)]
     why = "never measured with as many processes"
     for processes in sorted(sides[0].keys() & sides[1].keys()):
-        (y, _), (x, _) = pair = [side[processes] for side in sides]
+        (y, _, tried_y), (x, _, tried_x) = pair = [side[processes] for side in sides]
         why = f"whole up to {y} connections, against {x}"
-        lowest, broke = min(pair)
+        lowest, broke, _ = min(pair)
         if not broke:
             why += f", and {lowest} was the most that was tried"
         elif y != x:
+            why += if_few(*tried_y, *tried_x)
             return Finding("holds" if y > x else "does not hold", why)
     raise Untestable(why)
 
 
-def _whole_up_to(cell: pd.DataFrame) -> dict[int, tuple[int, bool]]:
-    """Return by processes the level below the first that broke, and whether one did."""
+def _whole_up_to(cell: pd.DataFrame) -> dict[int, tuple[int, bool, list[int]]]:
+    """Return by processes the level below the first that broke, and whether one did.
+
+    Also the trials of that level, and of the first that broke.
+    """
     processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
     found = {}
     for number, rows in processes.groupby("processes"):
-        whole = kept_all(rows).groupby(rows["connections"]).all()
+        levels = kept_all(rows).groupby(rows["connections"])
+        whole, tried = levels.all(), levels.size()
         unbroken = whole.index[whole.cumprod().astype(bool)]
-        found[number] = int(max(unbroken, default=0)), not whole.all()
+        beside = tried.iloc[max(len(unbroken) - 1, 0) : len(unbroken) + 1]
+        most = int(max(unbroken, default=0))
+        found[number] = most, not whole.all(), beside.tolist()
     return found
 
 

@@ -32,9 +32,10 @@ def every(
     """Apply several rules; the claim holds when all of them hold.
 
     Parts that could not be tested keep a claim from holding whole, not from holding
-    in part. The effect shown is that of a part that decided: one with the verdict of
-    the whole, else one that keeps it from holding; of several the one whose interval is
-    furthest from what was claimed. A number without an interval decided nothing.
+    in part. The effect shown is that of a part that decided: one with the
+    verdict of the whole, else one that keeps it from holding; of several the one whose
+    interval is furthest from what was claimed. A number without an interval decided
+    nothing.
     """
     findings = [apply(trials, part, printed) for part in parts]
     if not findings:
@@ -63,10 +64,15 @@ _OTHERS: dict[Verdict, str] = {
 
 
 def _counted(findings: Sequence[Finding]) -> str:
-    """Count parts by verdict, with the first reason of those that do not hold."""
-    holding = sum(part.verdict == "holds" for part in findings)
-    hold = "holds" if holding == 1 else "hold"
-    clauses = [f"{holding} of {counted(len(findings), 'part')} {hold}"]
+    """Count parts by verdict, with the first reason of those that do not hold.
+
+    Also what was found for those that hold and have no effect that could say so.
+    """
+    holding = [part for part in findings if part.verdict == "holds"]
+    hold = "holds" if len(holding) == 1 else "hold"
+    clauses = [f"{len(holding)} of {counted(len(findings), 'part')} {hold}"]
+    if told := [part.why for part in holding if part.effect is None]:
+        clauses[0] += f" ({'; '.join(told)})"
     for verdict, words in _OTHERS.items():
         reasons = [part.why for part in findings if part.verdict == verdict]
         if reasons:
