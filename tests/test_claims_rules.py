@@ -733,6 +733,22 @@ def test_every_adds_its_parts_up(parts, verdict):
     assert every(*parts).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("parts", "verdict"),
+    [
+        ((LESS, MORE), NOT),
+        ((LESS, LESS), HOLDS),
+        ((LESS, ABSENT), IN_PART),
+        ((ABSENT, MORE), NOT),
+        ((LESS, SOME), IN_PART),
+        ((ABSENT,), OPEN),
+    ],
+)
+def test_a_claim_of_all_parts_at_once_does_not_hold_where_one_does_not(parts, verdict):
+    rule = {"rule": "every", "parts": list(parts), "whole": True}
+    assert apply(two(100, 300), rule).verdict == verdict
+
+
 def test_parts_that_were_counted_say_what_was_found():
     """There is no effect that could: "2 of 2 parts hold" was all of it."""
     select = survivors({1000: (1,), 2000: (0,)})

@@ -128,6 +128,16 @@ def test_who_is_ahead_as_claimed_by_another_size_is_right_in_part(claim, ratio):
         assert verdict(trials(part, 1 / ratio), part) == NOT
 
 
+@pytest.mark.parametrize("claim", ["W3", "W3b"])
+def test_a_busy_server_that_moves_bytes_does_not_move_nothing(claim):
+    """In a closed loop any server is busy."""
+    rule = RULES[claim]
+    busy, moved = (cell_of(part, 1.0, 0.001) for part in parts(rule))
+    for rate, expected in ((1e9, NOT), (10.0, HOLDS)):
+        rows = busy.assign(bytes_per_s=moved["bytes_per_s"] * rate)
+        assert verdict(rows, rule) == expected
+
+
 # ---- other rules -----------------------------------------------------------------
 
 

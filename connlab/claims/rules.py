@@ -27,12 +27,14 @@ def every(
     trials: pd.DataFrame,
     *,
     parts: Sequence[Mapping[str, Any]],
+    whole: bool = False,
     printed: pd.DataFrame | None = None,
 ) -> Finding:
     """Apply several rules; the claim holds when all of them hold.
 
     Parts that could not be tested keep a claim from holding whole, not from holding
-    in part. The effect shown is that of a part that decided: one with the
+    in part. Of a claim that is about all of them at once (`whole`), one that does not
+    hold is enough. The effect shown is that of a part that decided: one with the
     verdict of the whole, else one that keeps it from holding; of several the one whose
     interval is furthest from what was claimed. A number without an interval decided
     nothing.
@@ -41,7 +43,9 @@ def every(
     if not findings:
         raise Untestable("no part")
     verdicts = {finding.verdict for finding in findings}
-    if len(verdicts) == 1:
+    if whole and "does not hold" in verdicts:
+        verdict = "does not hold"
+    elif len(verdicts) == 1:
         verdict = findings[0].verdict
     elif verdicts & {"holds", "holds in part"}:
         verdict = "holds in part"
