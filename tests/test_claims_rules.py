@@ -478,6 +478,7 @@ def test_value(frame, bounds, verdict):
     judged = apply(frame, {"rule": "value", **RATE, "arm": POOL, **bounds})
     assert judged.verdict == verdict
     assert "requests/s" in judged.effect_text
+    assert judged.of == "throughput"
 
 
 @pytest.mark.parametrize(("rate", "verdict"), [(7.7, HOLDS), (70, NOT), (7.5, OPEN)])
@@ -490,6 +491,7 @@ def test_a_published_rate_keeps_workers_busy(rate, verdict):
     assert judged.verdict == verdict
     assert judged.effect.value == pytest.approx(2 * values.mean(), rel=1e-4)
     assert judged.effect_text.split(" [")[0].endswith("busy workers")
+    assert judged.of == ""  # the unit says it
 
 
 def test_a_cell_may_want_that_a_factor_was_not_set():

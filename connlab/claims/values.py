@@ -7,6 +7,7 @@ import pandas as pd
 from connlab.claims.finding import (
     Finding,
     Untestable,
+    Verdict,
     if_few,
     measured,
     outside,
@@ -37,20 +38,25 @@ def value(
     Where the client was the bottleneck, one bound of the interval remains, which can
     refute a claim all the same. The metric is a column of the trials, or of a published
     table. `times` is a factor on its values, and `unit` that of the product: with a
-    mean delay a rate becomes the number of busy workers (Little's law).
+    mean delay a rate becomes the number of busy workers (Little's law). A number whose
+    unit is not given is named by its metric.
     """
     good = usable(trials, arm, metric)
     effect = interval(good[metric] * times)
+    name = metric_of(metric).label if unit is None else ""
     unit = metric_of(metric).unit if unit is None else unit
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, unit)
     limited = "label" in good and client_bound(good, metric)
     mean = remaining(effect, metric, limited)
+    judged: tuple[Verdict, str]
     if within(mean, at_least, at_most):
-        return Finding("holds", "the interval lies within the bounds", effect, unit)
-    if outside(mean, at_least, at_most):
-        return Finding("does not hold", "the interval lies outside", effect, unit)
-    raise Untestable("the interval crosses a bound", effect, unit)
+        judged = "holds", "the interval lies within the bounds"
+    elif outside(mean, at_least, at_most):
+        judged = "does not hold", "the interval lies outside"
+    else:
+        judged = "not testable here", "the interval crosses a bound"
+    return Finding(*judged, effect, unit, of=name)
 
 
 def counts(
