@@ -206,6 +206,19 @@ def test_a_printed_ratio_is_judged_by_its_levels(printed, expected):
     assert limited == ("bottleneck" in claims.apply(pd.DataFrame(), rule, printed).why)
 
 
+@of_ledger("printed_ratio")
+def test_a_claim_about_a_printed_ratio_is_judged_by_it(rule):
+    claimed = {"less": 0.5, "more": 2.0}[rule["expect"]]
+    levels = {key: rule[key] for key in ("metric", "against")} | rule["arm"]
+    for value, width, expected in (
+        (claimed, 1.02, HOLDS),
+        (1 / claimed, 1.02, NOT),
+        (claimed, 3, OPEN),
+    ):
+        printed = stated(value, width).assign(**levels)
+        assert verdict(pd.DataFrame(), rule, printed) == expected
+
+
 def cell_of(rule, middle, scatter):
     """Return trials of one cell whose value scatters by so much."""
     noise = np.exp(scatter * np.linspace(-1.5, 1.5, 12))
