@@ -700,6 +700,21 @@ def test_a_pair_is_made_with_the_baseline_that_was_carried_into_its_set():
     assert judged.effect.value == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.parametrize(
+    ("frame", "rule", "said"),
+    [
+        (scattered(12, 0.005, 0.1), STEADIER, "scatter of pool against thread, 10 con"),
+        (TUNED, OUTWEIGHS, "spread over connections against spread over models"),
+        (saturated(TUNED, "thread"), OUTWEIGHS, "spread over connections against"),
+        (two(1, 3, n=3), STEADIER | {"rule": "compare", "expect": "less"}, "pool aga"),
+    ],
+)
+def test_a_ratio_says_of_what_it_is_whether_it_decides_or_not(frame, rule, said):
+    judged = apply(frame, rule)
+    assert judged.effect
+    assert judged.of.startswith(said)
+
+
 # ---- several parts -------------------------------------------------------------------
 
 CELLS = {"rule": "compare", **RATE, "arm": POOL, "baseline": THREAD}

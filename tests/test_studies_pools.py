@@ -125,6 +125,20 @@ def test_the_rule_of_the_best_pool_says_what_it_compares(trials, said):
 
 
 @pytest.mark.parametrize(
+    ("trials", "said"),
+    [
+        (steady(slowed={101: 1.1}), ""),  # the best is the nearest
+        (steady(slowed={101: 0.84}), "101 against 200 workers"),
+        (bound_at(101), "101 against 200 workers"),
+        (steady((1, 4, 16, 64, 200)), "64 against 200 workers"),
+    ],
+)
+def test_the_effect_of_the_best_pool_is_named(trials, said):
+    judged = apply(trials, {"rule": "best_pool", "arm": {"model": "pool"}})
+    assert judged.of == said
+
+
+@pytest.mark.parametrize(
     ("sizes", "gap"),
     [
         ((1, 4, 64, 97, 200), None),  # nearly as large

@@ -30,9 +30,15 @@ class RuleError(ValueError):
 class Untestable(Exception):
     """A run cannot decide: why, and the effect that shows too little, if any."""
 
-    def __init__(self, why: str, effect: Interval | None = None, unit: str = "ratio"):
+    def __init__(
+        self,
+        why: str,
+        effect: Interval | None = None,
+        unit: str = "ratio",
+        of: str = "",
+    ):
         super().__init__(why)
-        self.finding = Finding("not testable here", why, effect, unit)
+        self.finding = Finding("not testable here", why, effect, unit, of=of)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Finding:
     `effect` is the number that the verdict rests on, in `unit` ("ratio" for a ratio);
     None where the verdict rests on a count of cells. `why` is one clause, fit for a
     table. `claimed` are the bounds within which a ratio counts as the claimed one, and
-    `of` names the cells that the effect is of.
+    `of` names what the effect is of: the cells, or a number that is no ratio of them.
     """
 
     verdict: Verdict

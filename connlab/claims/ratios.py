@@ -92,16 +92,16 @@ def compare(
     expected = Expected(**claimed)
     y, x = (usable(trials, cell, metric, overlook) for cell in (arm, baseline))
     effect = as_printed(ratio(y, x, metric), metric, printed)
+    of = effect_of(arm, baseline)
     if not effect.determined:
-        raise Untestable(effect.note or "no interval", effect)
+        raise Untestable(effect.note or "no interval", effect, of=of)
     limited = [client_bound(side, metric) for side in (y, x)]
     if all(limited):
-        raise Untestable(LIMITED + "both", effect)
+        raise Untestable(LIMITED + "both", effect, of=of)
     known = remaining(effect, metric, *limited)
     verdict, why = judge_ratio(known, expected)
     if any(limited):
         why += f"; {LIMITED}{cell_text(arm if limited[0] else baseline)}"
-    of = effect_of(arm, baseline)
     return Finding(verdict, why, effect, claimed=expected.bounds, of=of)
 
 
@@ -131,12 +131,12 @@ def printed_ratio(
         raise Untestable(f"not measured here: {cell_text(arm)} against {against}")
     row = rows.iloc[0]
     effect = Interval.of_row(row)
-    if not effect.determined:
-        raise Untestable("no interval", effect)
-    if row.get("verdict") == _OPEN and turns.verdict(effect) != _OPEN:
-        raise Untestable(LIMITED + "one or both", effect)
-    verdict, why = judge_ratio(effect, expected)
     of = effect_of(arm, {"model": against})
+    if not effect.determined:
+        raise Untestable("no interval", effect, of=of)
+    if row.get("verdict") == _OPEN and turns.verdict(effect) != _OPEN:
+        raise Untestable(LIMITED + "one or both", effect, of=of)
+    verdict, why = judge_ratio(effect, expected)
     return Finding(verdict, why, effect, claimed=expected.bounds, of=of)
 
 

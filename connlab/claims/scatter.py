@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats as st
 
-from connlab.claims.finding import Finding, Untestable, usable
+from connlab.claims.finding import Finding, Untestable, effect_of, usable
 from connlab.claims.ratios import LIMITED, Expected, judge_ratio
 from connlab.intervals import TRIALS_MIN, client_bound
 from connlab.study.formatting import counted
@@ -37,7 +37,8 @@ def steadier(
     if min(map(np.ptp, logs)) == 0:
         raise Untestable("the trials of a cell are all alike")
     ratio = _ratio_of_scatters(*logs)
-    return Finding(*judge_ratio(ratio, Expected("less", margin=0)), ratio)
+    of = f"scatter of {effect_of(arm, baseline)}"
+    return Finding(*judge_ratio(ratio, Expected("less", margin=0)), ratio, of=of)
 
 
 def _ratio_of_scatters(y: np.ndarray, x: np.ndarray) -> Interval:
@@ -121,13 +122,14 @@ def outweighs(
     ratio = _ratio_of_squares(sums, counts)
     if not ratio.determined:
         raise Untestable(ratio.note or "the other factor moves nothing")
+    of = f"spread over {factor} against spread over {other}s"
     if bound := sum(client_bound(cell, metric) for cell in cells):
-        raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio)
+        raise Untestable(f"{LIMITED}{bound} of {all_cells} cells", ratio, of=of)
     known = _less_chance(ratio, sums, counts)
     verdict, why = judge_ratio(known, Expected("more", margin=0))
     if not ratio.contains(1) and known.contains(1):
         why = "chance may move the means of levels by as much"
-    return Finding(verdict, why, ratio)
+    return Finding(verdict, why, ratio, of=of)
 
 
 def _by_block_and_cell(

@@ -46,7 +46,7 @@ def value(
     name = metric_of(metric).label if unit is None else ""
     unit = metric_of(metric).unit if unit is None else unit
     if not effect.determined:
-        raise Untestable(effect.note or "no interval", effect, unit)
+        raise Untestable(effect.note or "no interval", effect, unit, of=name)
     limited = "label" in good and client_bound(good, metric)
     mean = remaining(effect, metric, limited)
     judged: tuple[Verdict, str]
@@ -102,32 +102,37 @@ def best_pool(trials: pd.DataFrame, *, arm: Cell) -> Finding:
     if not knee.near:
         other = "no pool of about that size was measured"
         raise Untestable(f"{predicted}; {other if knee.ends else growing}")
+    of, of_half = (
+        "" if size == knee.best else f"{size} against {knee.best} workers"
+        for size in (knee.nearest, knee.half)
+    )
     if knee.gap is not None:
         low, high = knee.gap
         raise Untestable(
             f"{predicted}, which lies between the sizes measured, {low} and {high}",
             knee.reached if knee.reached.determined else None,
+            of=of,
         )
     best = "" if knee.nearest == knee.best else f"against {knee.best}, "
     why = f"{predicted}; {knee.nearest} workers, {best}the best pool"
     ratio = knee.reached
     if not ratio.determined:
-        raise Untestable(ratio.note, ratio)
+        raise Untestable(ratio.note, ratio, of=of)
     for size in (knee.nearest, knee.best):
         rows = usable(trials, {**arm, "workers": size}, pools.RATE)
         if client_bound(rows, pools.RATE):
-            raise Untestable(f"{predicted}; {LIMITED}{size} workers", ratio)
+            raise Untestable(f"{predicted}; {LIMITED}{size} workers", ratio, of=of)
     if ratio.hi < pools.NEARLY:
-        return Finding("does not hold", why, ratio)
+        return Finding("does not hold", why, ratio, of=of)
     if ratio.lo < pools.NEARLY or not knee.ends:
         unsure = "too wide to tell" if knee.ends else growing
-        raise Untestable(f"{why}: {unsure}", ratio)
+        raise Untestable(f"{why}: {unsure}", ratio, of=of)
     if knee.halved is not None and knee.halved.lo >= pools.NEARLY:
         why = f"{predicted}; {knee.half} workers serve as much as the best pool"
-        return Finding("does not hold", why, knee.halved)
+        return Finding("does not hold", why, knee.halved, of=of_half)
     if not knee.compared:
         lonely = "pools of half and of twice its size were not measured"
-        raise Untestable(f"{why}: {lonely}", ratio)
+        raise Untestable(f"{why}: {lonely}", ratio, of=of)
     if knee.halved is None or not knee.halved.hi < pools.NEARLY:
-        raise Untestable(f"{why}: half of its size may serve as much", ratio)
-    return Finding("holds", why, ratio)
+        raise Untestable(f"{why}: half of its size may serve as much", ratio, of=of)
+    return Finding("holds", why, ratio, of=of)
