@@ -9,7 +9,8 @@ from notebook_rules import SPENT
 from scipy import stats
 from study_made import crossed, usable
 
-from connlab.intervals import intervals
+from connlab.intervals import intervals, ratios
+from connlab.rounds import Rounds
 from connlab.studies import load, why
 
 
@@ -46,6 +47,24 @@ def test_likeness_has_to_be_shown(cells, spread, holds):
     names = {"measured": every.assign(idle=0), "shares": every.iloc[:0], "idle": [0]}
     _, results = cells("06-idle", "cell-14", **names)
     assert results["claims"]["no-difference"]["holds"] is holds
+
+
+def test_an_interval_by_hand_is_the_one_that_is_printed(cells):
+    """It was made of totals of trials, and that in print is of their rounds."""
+    rng = np.random.default_rng(1)
+    about = {"round": [0, 1, 2], "seconds": [0.1] * 3, "lead_in_requests": [0] * 3}
+    about |= {"server_cpu_ns": [100] * 3, "response_ns": [100] * 3}
+    frame = usable(crossed(arm=("A", "B"), block=range(5)), throughput_rps=1.0)
+    requests = [rng.integers(500, 1500, 3).tolist() for _ in frame.index]
+    frame["rounds"] = [Rounds({"turns": about | {"requests": n}}) for n in requests]
+    frame["set"] = frame["block"].astype(str)
+    made, _ = cells("00-the-machine", "cell-23", twins=frame)
+    (printed,) = ratios(frame, "throughput_rps", baseline="A", by="arm").itertuples()
+    middle, half = made["logs"].mean(), made["half"]
+    by_hand = np.exp([middle - half, middle + half])
+    assert by_hand == pytest.approx([printed.lo, printed.hi])
+    none, _ = cells("00-the-machine", "cell-23", twins=frame.iloc[:0])
+    assert none["logs"].empty
 
 
 @pytest.mark.parametrize(("twins", "counted"), [(18, [2]), (20, [3]), (3, [])])
