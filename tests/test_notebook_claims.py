@@ -391,6 +391,26 @@ def test_what_four_workers_bring_is_told_against_one(fewest, known):
     assert (claims["loops-gain-little"] is not None) == known
 
 
+def test_who_keeps_a_worker_for_a_client_is_no_event_loop():
+    """With all models, preforked processes were taken for loops that gain a lot."""
+    kinds = {"prefork": "workers", "pool": "workers", "epoll-pool": "descriptors"}
+    models = [
+        SimpleNamespace(name=name, holds=holds, available=True, workers="fixed")
+        for name, holds in kinds.items()
+    ]
+    drive = Mock(models=lambda _: models)
+    kept = rules.execute("08-cores", "cell-04", drive=drive)["kept"]
+    loop = pair(model="epoll-pool", workers=4, against=1, lo=0.9, hi=1.05)
+    growth = pd.DataFrame([loop, loop | {"model": "prefork", "lo": 3.5, "hi": 4.5}])
+    report = said(
+        'report.claim("loops-gain-little"',
+        growth=growth,
+        throughput=growth.assign(bound=False),
+        kept=kept,
+    )
+    assert bool(report.claim.call_args.args[1])
+
+
 def runtimes(
     *verdicts: str, level: int = 50, large: Sequence[str] = ()
 ) -> dict[str, Any]:
