@@ -51,6 +51,9 @@ class Rounds:
         rate = requests / seconds
         if schema.counts_whole_slices(trial):
             rate = all_requests / (seconds + turns["lead_in_ms"] / 1e3)
+        if schema.counts_answers(trial):
+            answers_s = column("response_ns") / 1e9
+            rate = np.where(np.isnan(answers_s), rate, requests / answers_s)
         p99_ns = np.where(requests > 0, column("response_p99_ns"), np.nan)
         cost_s = column("server_cpu_ns") / 1e9 / all_requests
         if schema.cpu_in_ticks(trial):

@@ -135,12 +135,23 @@ def test_a_rate_is_of_whole_slices_where_answers_outlast_the_lead_in(
     assert row["bytes_per_s"] == pytest.approx(100 * rate)
 
 
-def test_with_one_slow_answer_at_a_time_its_rate_is_right():
+@pytest.mark.parametrize(
+    ("seconds", "response_ns"),
+    [
+        (0.019, 0),  # not summed
+        (0.019, 20_000_000),
+        (0.020, 20_000_000),  # the answer under way at the lead-in's end counts whole
+    ],
+)
+def test_with_one_slow_answer_at_a_time_its_rate_is_right(seconds, response_ns):
     """Four answers of 5 ms in 20 ms, none of them in the lead-in."""
     work = {"workload": "work", "connections": 1, "delay": "fixed:5ms"}
     slow = {"requests": [4] * 3, "lead_in_requests": [0] * 3}
-    row = schema.flatten(in_turns(work, **slow))
-    assert row["throughput_rps"] == pytest.approx(200)
+    slow |= {"seconds": [seconds] * 3, "response_ns": [response_ns] * 3}
+    trial = in_turns(work, **slow)
+    assert schema.flatten(trial)["throughput_rps"] == pytest.approx(200)
+    rates = np.exp(Rounds(trial).logs["throughput_rps"])
+    assert rates[[0, 2]] == pytest.approx(200)
 
 
 def test_rounds_that_others_disturbed_are_in_no_mean():

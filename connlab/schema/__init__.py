@@ -11,6 +11,7 @@ from connlab.schema.derived import (
     UNANSWERED,
     client_cpu_s,
     counted_rounds,
+    counts_answers,
     counts_whole_slices,
     cpu_in_ticks,
     excluding,

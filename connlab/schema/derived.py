@@ -198,6 +198,16 @@ def counts_whole_slices(trial: Mapping) -> bool:
 _SMALL, _FEW = 1024, 100
 
 
+def counts_answers(trial: Mapping) -> bool:
+    """Whether a rate of whole slices is of a lone user, who always waits for an answer.
+
+    It is then of the answers, over the time that they took. Trials do not hold how long
+    a slice was, and seconds with the lead-in count a part of it twice: since 29
+    November 2026 seconds begin with the answer that was under way as the lead-in ended.
+    """
+    return counts_whole_slices(trial) and _users(trial) == 1
+
+
 def skipped_rounds(trial: Mapping) -> set[int]:
     """Return the numbers of the rounds that count in no mean and no ratio.
 
@@ -238,7 +248,10 @@ def _window(trial: Mapping) -> tuple[float | None, float | None]:
     if requests is None or seconds is None:
         window = pick(trial, "client.window") or {}
         return window.get("requests"), window.get("seconds")
-    if counts_whole_slices(trial):
+    response_ns = _of_counted_rounds(trial, "response_ns")
+    if response_ns and counts_answers(trial):
+        seconds = response_ns * 1e-9
+    elif counts_whole_slices(trial):
         requests += _of_counted_rounds(trial, "lead_in_requests") or 0
         lead_in_s = trial["turns"]["lead_in_ms"] / 1e3
         seconds += len(counted_rounds(trial, "seconds")) * lead_in_s

@@ -243,9 +243,10 @@ class Turns(Facts):
     """The rounds of a trial whose server took turns with others under one client.
 
     One entry a counted round, in order: requests of the lead-in and after it, the sum
-    of response times after it, seconds without the lead-in, CPU time of the server in
-    the whole slice (null where it could not be observed). Trials of one study, block
-    and `set` shared client and rounds.
+    of response times after it, seconds without the lead-in (of a lone user who asks
+    with each answer as many as its answers took), CPU time of the server in the whole
+    slice (null where it could not be observed). Trials of one study, block and `set`
+    shared client and rounds.
     """
 
     set: str = ""
