@@ -67,6 +67,19 @@ def test_an_interval_by_hand_is_the_one_that_is_printed(cells):
     assert none["logs"].empty
 
 
+def test_how_busy_a_queue_keeps_its_workers_is_called_a_share(cells):
+    """0.78 of four workers stood below "workers busy", where 3.1 were."""
+    frame = usable(crossed(load=(0.8,), block=range(5)), throughput_rps=620.0)
+    there = [intervals(frame, "throughput_rps", ["load"])]
+    law = {"utilisation": [0.775], "throughput": [620.0], "response": [0.007]}
+    names = {"loads": [0.8], "there": there, "law": pd.DataFrame(law)}
+    _, results = cells("03-pools", "cell-55", **names)
+    (table,) = results["tables"]
+    heads = [column["label"] for column in table["columns"]]
+    assert heads[1] == "share of workers busy, M/M/c"
+    assert 0 < float(table["rows"][0][1]) <= 1
+
+
 @pytest.mark.parametrize(("twins", "counted"), [(18, [2]), (20, [3]), (3, [])])
 def test_a_sweep_too_short_for_an_interval_is_no_miss(cells, twins, counted):
     frame = trials([{}], blocks=twins).query("model != 'thread'")
