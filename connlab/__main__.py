@@ -808,6 +808,11 @@ def _in_utf8() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
-if __name__ == "__main__":
+def script() -> None:
+    """Be the command: `python -m connlab`, or the ``connlab`` that pip installs."""
     _in_utf8()
     sys.exit(main())
+
+
+if __name__ == "__main__":
+    script()

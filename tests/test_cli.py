@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -60,6 +61,17 @@ def test_a_python_that_nobody_set_up_is_told_how():
 def test_where_the_locale_is_not_utf_8_files_are_read_in_it_all_the_same():
     """With LC_ALL=de_DE, which is Latin-1, `doctor` could not print its arrows."""
     done = connlab("notebook", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="")
+    assert done.returncode == 0, done.stderr
+    assert "15-winsock" in done.stdout
+
+
+def test_the_installed_command_reads_them_so_too():
+    """The one of environment.yml began in the locale's encoding, and stayed there."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["connlab"].partition(":")
+    code = f"import sys; from {module} import {function}\nsys.exit({function}())"
+    environ = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
+    done = python("-c", code, "notebook", **environ)
     assert done.returncode == 0, done.stderr
     assert "15-winsock" in done.stdout
 
