@@ -344,6 +344,32 @@ def test_a_venv_that_was_stopped_while_it_was_made_is_made_anew(place: Path) -> 
     assert "No module named pip" not in (place / ".venv/setup.log").read_text()
 
 
+def test_a_venv_that_has_moved_with_its_folder_is_made_anew(place: Path) -> None:
+    """Its activate led to where it had been, and any Python that came was found."""
+    old = place / "old"
+    (old / "tools").mkdir(parents=True)
+    shutil.copy(place / "requirements.lock", old)
+    finished_venv(old)
+    (packages,) = (old / ".venv/lib").glob("*/site-packages")
+    (packages / "connlab.pth").write_text(f"{old}\n")
+    (old / ".venv").rename(place / ".venv")
+    set_up(place, PYTHON=sys.executable)
+    activate = (place / ".venv/bin/activate").read_text()
+    assert str(place / ".venv") in activate
+    assert str(old / ".venv") not in activate
+
+
+def test_a_venv_that_is_reached_by_another_path_stays(place: Path) -> None:
+    finished_venv(place)
+    (packages,) = (place / ".venv/lib").glob("*/site-packages")
+    link = place / "link"
+    link.symlink_to(place)
+    (packages / "connlab.pth").write_text(f"{link}\n")
+    (place / ".venv/.connlab").unlink()
+    set_up(place, PYTHON=sys.executable)
+    assert (packages / "connlab.pth").exists()
+
+
 @pytest.mark.parametrize("version", ["3.10.2", None])
 def test_python_too_old_or_absent_is_said_plainly(place, version):
     path = path_with(place / "bin", *PLAIN)

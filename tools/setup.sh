@@ -199,6 +199,14 @@ finds_packages() {
 sys.exit(find.find_spec("pip") is None)' 2>/dev/null
 }
 
+# Its scripts, and activate, name the place in which it was made.
+moved() {
+	for file in $venv/lib/*/site-packages/connlab.pth; do
+		[ ! -f "$file" ] || [ "$(cat "$file")" -ef . ] || return 0
+	done
+	return 1
+}
+
 # What .venv was made for: the lock, the place it stands in.
 wanted() { { cat requirements.lock; pwd; } | cksum; }
 
@@ -221,7 +229,7 @@ python_packages() {
 	fi
 	# one that was stopped while it was made has a Python, and not all of pip
 	if ! $venv/bin/python -m pip install --help >/dev/null 2>&1 ||
-		! fits $venv/bin/python; then
+		! fits $venv/bin/python || moved; then
 		make_venv
 	fi
 	say "Python packages into $venv"
