@@ -12,8 +12,8 @@
 # sudo without a password; CONNLAB_APT=no forbids it). What stays missing is
 # said in one line each, with what cannot be measured without it.
 #
-# A stamp in .venv remembers what was done, so that a second call costs
-# a few milliseconds and needs no network.
+# A stamp in .venv remembers what was done, so that a second call takes
+# tenths of a second and needs no network.
 set -eu
 
 venv=.venv
