@@ -317,6 +317,21 @@ def test_a_python_that_is_asked_for_and_does_not_fit_is_refused(place: Path) -> 
     assert not (place / ".venv").exists()
 
 
+def test_a_python_that_is_asked_for_replaces_that_of_the_venv(place: Path) -> None:
+    """Where there was a .venv another one, or a misspelt one, was passed over."""
+    finished_venv(place)
+    done = set_up(place, PYTHON=sys.executable)
+    assert (done.returncode, done.stderr.count("into .venv")) == (0, 0)
+    done = set_up(place, PYTHON=str(place / "python9"))
+    assert done.returncode == 1
+    assert f"PYTHON: {place}/python9; allowed: a Python of 3.11 to " in done.stderr
+    assert (place / ".venv").exists()
+    lie = 'case "$2" in *base_prefix*) echo another; exit;; esac'
+    fake(place, "other", f'{lie}\nexec {sys.executable} "$@"')
+    done = set_up(place, PYTHON=str(place / "other"))
+    assert "Python packages into .venv" in done.stderr
+
+
 def test_a_venv_of_another_python_is_made_anew(place: Path) -> None:
     """An upgrade of the system's Python left one that finds nothing, taken for done."""
     finished_venv(place)

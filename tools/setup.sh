@@ -199,6 +199,13 @@ finds_packages() {
 sys.exit(find.find_spec("pip") is None)' 2>/dev/null
 }
 
+# PYTHON is given, and .venv is of another one.
+other_python() {
+	[ -n "${PYTHON:-}" ] || return 1
+	which='import sys; print(sys.version_info[:3], sys.base_prefix)'
+	[ "$("$PYTHON" -c "$which" 2>/dev/null)" != "$($venv/bin/python -c "$which")" ]
+}
+
 # Its scripts, and activate, name the place in which it was made.
 moved() {
 	for file in $venv/lib/*/site-packages/connlab.pth; do
@@ -224,12 +231,12 @@ python_packages() {
 		return 0
 	fi
 	if [ "$(wanted)" = "$(cat $stamp 2>/dev/null)" ] &&
-		fits $venv/bin/python && finds_packages; then
+		fits $venv/bin/python && finds_packages && ! other_python; then
 		return 0
 	fi
 	# one that was stopped while it was made has a Python, and not all of pip
 	if ! $venv/bin/python -m pip install --help >/dev/null 2>&1 ||
-		! fits $venv/bin/python || moved; then
+		! fits $venv/bin/python || moved || other_python; then
 		make_venv
 	fi
 	say "Python packages into $venv"
