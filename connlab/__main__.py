@@ -260,7 +260,7 @@ def doctor() -> None:
 def bench(models: tuple[str, ...], **settings: Any) -> None:
     """Hold every model, and the client, against what is expected.
 
-    With MODELS only these, by the names of `connlab list`.
+    With MODELS only these: models of `connlab list`, no other servers.
     """
     from connlab.bench import command as benches
 
@@ -416,7 +416,8 @@ def check(roster: Roster) -> None:
 def trial(roster: Roster, as_json: bool, **factors: Any) -> None:
     """Run one trial over the hosts of a hosts.toml.
 
-    MODEL is the server's, one of `connlab list`; if not given, epoll.
+    MODEL is the server's, a model of `connlab list` and no other server; if not given,
+    epoll.
     """
     from connlab.hosts import checking
 
