@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT, lay, ran, shown
+from conftest import ROOT, in_repository, lay, ran, shown
 
 from connlab import __main__, profiles
 
@@ -253,6 +253,15 @@ def test_conda_environment_bounds_what_the_project_bounds() -> None:
     tests = project()["optional-dependencies"]["test"]
     bounded = {r for r in [*project()["dependencies"], *tests] if re.search("[<>=]", r)}
     assert {"scipy>=1.12", "pytest<9.2"} <= bounded <= present
+
+
+@in_repository
+def test_no_key_of_a_run_over_hosts_is_taken_for_a_source() -> None:
+    """`git add .` took them, and so did the archive of a tree without .git."""
+    written = ["hosts.toml", "certificates/worker.key", "certificates/dask.yaml"]
+    text = (ROOT / "docs" / "hosts.md").read_text()
+    assert "hosts certificates certificates" in text
+    assert ran("git", "check-ignore", *written).stdout.split() == written
 
 
 # ---- tools/setup.sh ---------------------------------------------------------
