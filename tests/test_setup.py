@@ -247,6 +247,14 @@ def test_conda_environment_has_all_that_the_project_asks_for() -> None:
     assert {"quarto", "liburing", "redis-server", "c-compiler"} <= present
 
 
+def test_conda_environment_has_a_libc_with_all_that_the_servers_call() -> None:
+    """Of epoll_pwait2() glibc knows since 2.35; the compiler came with 2.28."""
+    source = (ROOT / "src_c" / "common" / "epoll_ns.c").read_text()
+    assert "epoll_pwait2(epoll_fd" in source
+    listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    assert "sysroot_linux-64 >=2.39" in listed
+
+
 def test_conda_environment_bounds_what_the_project_bounds() -> None:
     listed = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
     present = {e.replace(" ", "") for e in listed if isinstance(e, str)}
