@@ -423,6 +423,19 @@ def test_missing_system_package_costs_one_line(place: Path) -> None:
     assert "guestbook" in lines[0]
 
 
+def test_a_libc_without_what_the_servers_call_is_missing(place: Path) -> None:
+    """That of Red Hat 9, with which set-up said nothing and the build ended."""
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER)
+    header = place / "sys" / "epoll.h"
+    header.parent.mkdir()
+    for text, missing in [("int epoll_wait;", True), ("int epoll_pwait2;", False)]:
+        header.write_text(f"{text}\n")
+        done = set_up(place, PATH=path, CPPFLAGS=f"-I{place}")
+        assert done.returncode == 0
+        assert ("need glibc 2.35 or later" in done.stderr) is missing
+
+
 def test_a_liburing_without_what_the_models_call_is_missing(place: Path) -> None:
     """That of Ubuntu 22.04: the build left io_uring out, and set-up said nothing."""
     finished_venv(place)

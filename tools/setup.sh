@@ -54,7 +54,7 @@ perf_package() {  # Ubuntu's perf is a script; the program is of the running ker
 # Each line: is it there? | the Debian package | what goes missing without it
 needs_run() {
 	cat <<-END
-	compiles '#include <stdio.h>'|gcc libc6-dev|servers and client: nothing works
+	compiles '#include <sys/epoll.h>' epoll_pwait2|gcc libc6-dev|servers and client, which need glibc 2.35 or later: nothing works
 	have make|make|servers and client: nothing works
 	compiles '#include <liburing.h>' io_uring_prep_recv_multishot|liburing-dev|the io_uring models, which need 2.3 or later
 	have redis-server|redis-server|the guestbook, which asks Redis
