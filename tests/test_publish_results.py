@@ -58,6 +58,15 @@ def test_what_cannot_be_read_becomes_a_reason(run, text, word):
     assert word in study.reason
 
 
+@pytest.mark.parametrize("text", [None, "{", json.dumps({"schema": 2})])
+def test_without_results_the_numbers_beside_them_count_for_nothing(run, text):
+    """A section said "not measured here", and its sentences had old numbers."""
+    assert made.load(run.parent).numbers
+    path = run / made.STUDY / "results.json"
+    path.unlink() if text is None else path.write_text(text)
+    assert not made.load(run.parent).numbers
+
+
 def test_a_study_that_failed_has_its_reason(run):
     (run / "idle").mkdir()
     reason = "io_uring is not allowed"

@@ -53,9 +53,13 @@ class Run(BaseModel):
 
     @cached_property
     def numbers(self) -> Rows:
-        """Every number of the run by its address."""
+        """Every number of the run by its address.
+
+        Tables beside results that are missing or unreadable say nothing: nobody knows
+        of which trials they are.
+        """
         rows: dict[str, dict[str, Any]] = {}
-        for study in self.studies.values():
+        for study, _ in self.evaluated:
             rows |= report.numbers(study.folder)
         return rows
 
