@@ -296,6 +296,7 @@ def test_a_design_of_which_no_trial_counts_stands_with_the_worse_and_says_why():
         ({"model": "poll", "connections": 99}, 2, "connections lost"),
         ({"model": "pool", **at}, 5, "machine busy"),
         ({"server": "none", **at}, 5, "connections lost"),
+        ({"model": "epoll", **at}, 1, "connections lost"),  # the baseline
     )
     lost = guide.lost(results_, ENTRY)
     assert lost == {"prefork": "errors answered", "fork": "errors answered"}
@@ -304,6 +305,33 @@ def test_a_design_of_which_no_trial_counts_stands_with_the_worse_and_says_why():
     text = guide.table([({**ENTRY, "lost": lost}, designs)], {}).replace("\\", "")
     assert "`prefork`: no trial counts (errors answered)" in text
     assert "`fork`: no trial" not in text
+
+
+def test_no_design_is_said_to_have_lost_all_trials_where_another_run_has_its_ratio(
+    tmp_path,
+):
+    """Nor one that serves a client at a time, of which no ratio is shown."""
+    runs, at = tmp_path / "runs", {"connections": 10}
+    for name, models in (("mine", ("pool", "solo")), ("reference", ("fork", "solo"))):
+        folder = made.write_run(runs, name=name) / made.STUDY
+        failures = [
+            {"factors": {"model": model, **at}, "n": 1, "reason": f"died in {name}"}
+            for model in models
+        ]
+        made.edit(folder / "results.json", failures=failures)
+        (folder / "ratios.csv").unlink()
+    written(runs / "reference", ratio("thread", 2, "higher"))
+    rows = [{"name": "solo", "family": guide.ONE_BY_ONE}]
+    made.edit(runs / "mine" / "manifest.json", registry={"models": rows})
+    paper = tmp_path / "paper"
+    (paper / "sections").mkdir(parents=True)
+    (paper / "guide.yml").write_text(yaml.safe_dump([ENTRY]))
+    run, reference = (made.load(runs, n) for n in ("mine", "reference"))
+    guide.write(run, {"B": reference}, paper)
+    text = (paper / guide.FOLDER / f"{guide.TABLE}.qmd").read_text()
+    assert "`fork`: no trial counts (died in reference)" in text
+    assert "pool" not in text
+    assert "solo" not in text
 
 
 def test_a_lost_cell_may_have_levels_that_the_ratio_has_not():

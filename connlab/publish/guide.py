@@ -69,10 +69,14 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     for entry in yaml.safe_load((paper / SITUATIONS).read_text("utf-8")):
         study = run.studies.get(entry["study"])
         entry["stale"] = bool(study and study.stale)
-        entry["lost"] = lost(run.results_of(entry["study"]), entry)
-        entry, designs = with_ratios(entry, run.numbers, references)
-        fit = {n: r for n, r in designs.items() if families.get(n) != ONE_BY_ONE}
-        situations.append((entry, fit))
+        told, designs = with_ratios(entry, run.numbers, references)
+        teller = others.get(told.get("reference"), run)
+        lost_ = lost(teller.results_of(entry["study"]), entry)
+        fit, none = (
+            {n: x for n, x in found.items() if families.get(n) != ONE_BY_ONE}
+            for found in (designs, lost_)
+        )
+        situations.append(({**told, "lost": none}, fit))
     found = beside(paper, [run.numbers, *references.values()])
     pieces = {
         TABLE: table(situations, families),
@@ -124,8 +128,8 @@ def with_ratios(
 def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
     """Return the designs that lost trials in a situation by their own fault, and why.
 
-    Not those whose trials the machine or the client disturbed. ``lost`` of an entry
-    names levels of the cell that the ratio has not.
+    Not those whose trials the machine or the client disturbed, nor the baseline, which
+    has no ratio. ``lost`` of an entry names levels of the cell that the ratio has not.
     """
     wanted = {**entry["levels"], **entry.get("lost", {})}
     reasons = {}
@@ -136,7 +140,8 @@ def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
         levels = {k: report.level(v) for k, v in factors.items()}
         design = levels.get(entry["by"])
         inside = all(levels.get(k) == str(level) for k, level in wanted.items())
-        if design and inside and not cell.reason.startswith(_OF_OTHERS):
+        compared = design not in (None, str(entry["against"]))
+        if compared and inside and not cell.reason.startswith(_OF_OTHERS):
             reasons[design] = cell.reason.partition(" (")[0]
     return reasons
 
