@@ -273,6 +273,9 @@ def test_one_direction_of_all_ratios_is_told_and_how_many_sizes_differ(pairs, sa
 def test_the_direction_is_told_of_several_runs_and_of_none_that_lacks_a_number():
     three = found([*FAR, (9, "higher")])
     assert "all 3 runs" in guide._direction(three)
+    two_meet = found([*NEAR, (9, "higher")])  # and nobody said that the third does not
+    assert "its intervals do not all overlap." in guide._direction(two_meet)
+    assert ", and its intervals overlap." in guide._direction(found([*NEAR, NEAR[0]]))
     lacking = {"1": [*found(FAR)["0"], None]}
     assert guide._direction(lacking) == guide._direction(three | lacking) == ""
 

@@ -401,8 +401,8 @@ def _direction(found: Beside) -> str:
     if not ratios_ or len(same) < len(ratios_):
         return ""
     apart = [
-        all(here["lo"] > row["hi"] or row["lo"] > here["hi"] for row in there)
-        for here, there in same
+        max(row["lo"] for row in rows) > min(row["hi"] for row in rows)
+        for rows in ([here, *there] for here, there in same)
     ]
     return fragments.fill(
         "direction.qmd", runs=len(ratios_[0]), ratios=len(same), apart=sum(apart)
