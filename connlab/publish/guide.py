@@ -7,6 +7,7 @@
 Verdicts are those that the studies printed; nothing is compared anew.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -410,13 +411,16 @@ def _direction(found: Beside) -> str:
 
 
 def _times(found: Beside) -> float | None:
-    """Return the largest factor between ratios of one direction; None without any."""
+    """Return the largest factor between ratios of one direction; None without any.
+
+    Rounded up to a tenth: what is "up to" it may not be above.
+    """
     factors = [
         max(here["value"] / row["value"], row["value"] / here["value"])
         for here, there in _directions(found)
         for row in there
     ]
-    return max(factors, default=None)
+    return math.ceil(10 * max(factors) - 1e-9) / 10 if factors else None
 
 
 def _beside(run: Run, others: Mapping[str, Run], paper: Path, found: Beside) -> str:
