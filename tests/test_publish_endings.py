@@ -48,6 +48,15 @@ def test_the_widest_interval_is_that_against_its_target():
     assert not end.reached
 
 
+@pytest.mark.parametrize(
+    ("half", "shown"),
+    [(0.0503, "±5.03"), (0.05004, "±5.004"), (0.0512, "±5.1"), (0.04996, "±5.0")],
+)
+def test_what_misses_its_target_is_not_rounded_onto_it(half, shown):
+    end = endings.ending({"stopping": sweep(widths=[width(half, 0.05)])})
+    assert end.widest.endswith(f" {shown}\u202f%")
+
+
 def test_several_sweeps_give_each_budget_and_reason_once():
     earlier = {"a": sweep(budget=None, reason="all 6 blocks are there"), "b": sweep()}
     end = endings.ending({"earlier": earlier, "stopping": sweep(budget=26)})

@@ -81,7 +81,10 @@ def _reason(text: str) -> str:
 
 
 def _width(width: Mapping[str, Any]) -> str:
-    return f"{metric(width['metric']).label} ±{100 * width['half_width']:.1f}\u202f%"
+    """Set a width with so many decimals that it does not seem to meet a target."""
+    half, target = width["half_width"], width["target"]
+    places = next((n for n in (1, 2, 3) if round(half, n + 2) > target), 1)
+    return f"{metric(width['metric']).label} ±{100 * half:.{places}f}\u202f%"
 
 
 def _duration(seconds: float) -> str:
