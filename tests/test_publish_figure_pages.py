@@ -30,6 +30,20 @@ def test_the_page_has_the_values_in_words_and_as_a_table(page):
     assert 'href="time.csv"' in text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("0.99996", "0.99996"),
+        ("1.0000004", "1.0000004"),
+        ("1.0", "1"),
+        ("0.98765", "0.9877"),
+        ("nan", "nan"),
+    ],
+)
+def test_a_bound_beside_1_is_not_rounded_onto_it(text, shown):
+    assert figure_pages._cell(text) == (shown, True)
+
+
 def test_what_is_alike_in_every_row_is_no_column(tmp_path):
     data = tmp_path / "time.csv"
     data.write_text("model,unit,value,why\nepoll,ms,1,\npoll,ms,2,\n", "utf-8")

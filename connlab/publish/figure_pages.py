@@ -140,7 +140,16 @@ def _cell(text: str) -> tuple[str, bool]:
         number = float(text)
     except ValueError:
         return text, False
-    return (text.removesuffix(".0") if number.is_integer() else f"{number:.4g}"), True
+    return (text.removesuffix(".0") if number.is_integer() else _digits(number)), True
+
+
+def _digits(number: float) -> str:
+    """Return four digits of a number, or as many more as keep it from being 1.
+
+    Whether the interval of a ratio holds 1 is what its verdict says.
+    """
+    texts = (f"{number:.{digits}g}" for digits in (4, 6, 9, 17))
+    return next(text for text in texts if text != "1")
 
 
 def write_notebook(folder: Path, target: Path, *, title: str) -> Path | None:
