@@ -221,7 +221,7 @@ def test_a_link_to_a_level_of_a_factor_that_is_not_here_says_so(browser, page):
 def test_bars_are_spoken_of_where_there_are_some(browser, tmp_path):
     none = {"lo": None, "hi": None}
     opened(browser, of_cells(tmp_path, [RATES[0] | none | {"n": 1}, RATES[1]]))
-    assert f" over {RATES[1]['n']} trials or more" in caption(browser)
+    assert f" intervals, n = {RATES[1]['n']} or more." in caption(browser)
     exact = RATES[0] | {"lo": RATES[0]["value"], "hi": RATES[0]["value"]}
     opened(browser, of_cells(tmp_path / "alone", [exact, RATES[1] | none]))
     assert caption(browser) == "2 values of throughput."
@@ -366,7 +366,7 @@ def test_one_value_is_said_in_the_singular(browser, tmp_path):
     opened(browser, of_cells(tmp_path, [RATES[0] | {"n": 1}]))
     said = caption(browser)
     assert said.startswith("1 value of ")
-    assert said.endswith(" over 1 trial or more.")
+    assert said.endswith(" n = 1 or more.")
 
 
 def test_bounds_in_either_direction_have_arrows_of_their_own(browser, tmp_path):

@@ -306,7 +306,7 @@
     part("a.here").href = address();
     const barred = rows.filter(hasBar);
     const least = Math.min(...barred.map((row) => row.n));
-    const bars = `; bars are 95 % intervals, over ${counted(least, "trial")} or more`;
+    const bars = `; bars are 95 % intervals, n = ${least} or more`;  // not only trials
     const bounds = boundsOf(rows).map((bound) => `${ARROWS[bound]}: ${bound}`);
     part("#caption").textContent = note + (rows.length
       ? `${counted(rows.length, "value")} of ${shown.label}${barred.length ? bars : ""}`
