@@ -71,6 +71,16 @@ def test_work_is_called_as_the_paper_calls_it(tmp_path):
     assert {row["at"][place] for row in study["rows"]} - {None} == {"computing"}
 
 
+def test_a_number_without_spread_keeps_all_digits(tmp_path):
+    """In the file to save, 610252800 bytes were 610253000."""
+    folder = made.write_run(tmp_path) / made.STUDY
+    exact = dict.fromkeys(("value", "lo", "hi"), 610252800.0)
+    at = {"study": made.STUDY, "model": "epoll", "metric": "pss_net_bytes"}
+    made.write_cells(folder, [at | made.value(1.0, unit="bytes") | exact])
+    (study,) = explorer.content([made.load(tmp_path)])["studies"]
+    assert 610252800.0 in [row["value"] for row in study["rows"]]
+
+
 def test_references_stand_beside_the_run(runs):
     content = explorer.content(runs)
     assert content["runs"] == [made.RUN, "reference", "reference-other"]

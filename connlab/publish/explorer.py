@@ -26,8 +26,8 @@ from connlab.study.formatting import called
 from connlab.study.metrics import metric
 
 PAGE = "explorer.html"
-_DIGITS = 6
-"""Significant digits of a value in the page; its interval is wider than that."""
+_DIGITS, _EXACT = 6, 17
+"""Significant digits of a value whose interval is wider, and of an exact one."""
 _FIRST = ["iterative", "fork", "thread", "poll", "epoll", "uring", "coroutine"]
 """Models that are drawn at first where there are many: one or two of a family."""
 
@@ -125,8 +125,10 @@ def _quantity(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _number(row: Mapping[str, Any]) -> dict[str, Any]:
+    exact = row["lo"] is not None and row["lo"] == row["hi"]
+    digits = _EXACT if exact else _DIGITS
     number = {
-        k: None if row[k] is None else float(f"{row[k]:.{_DIGITS}g}")
+        k: None if row[k] is None else float(f"{row[k]:.{digits}g}")
         for k in ("value", "lo", "hi")
     }
     number["n"] = int(row["n"])
