@@ -335,6 +335,11 @@ NOT_WHOLE = {
         executed().replace("[]", '["{tree}/runs"]'),
         "notebook.ipynb",
     ),
+    "a path that begins a line": (
+        f"{FOLDER}/failure.json",
+        json.dumps({"reason": "gone:\n{tree}/runs"}),
+        "failure.json",
+    ),
     "a path of another machine": (
         f"{FOLDER}/notebook.ipynb",
         executed().replace('{"param', '{"input_path": "/data/x", "param'),
@@ -353,7 +358,7 @@ def refused(tree: Path, capsys: pytest.CaptureFixture) -> str:
 @pytest.mark.parametrize("name", NOT_WHOLE)
 def test_what_is_not_whole_is_refused(tree, name, capsys):
     file, text, pattern = NOT_WHOLE[name]
-    (tree / file).unlink()
+    (tree / file).unlink(missing_ok=True)
     if text is not None:
         lay(tree, {file: text.replace("{tree}", str(tree))})
     assert re.search(pattern, refused(tree, capsys))

@@ -125,6 +125,21 @@ def test_the_host_of_a_server_that_ran_already_is_not_in_it(folder, host, told):
     assert (host in everything) == told
 
 
+@pytest.mark.parametrize("user", [USER, "jürgen", "o'neill"])
+@pytest.mark.parametrize("dumped", [json.dumps, lambda x: json.dumps(x, indent=1)])
+def test_names_in_text_of_many_lines_and_with_umlauts_are_not_in_it(
+    folder, monkeypatch, user, dumped
+):
+    """JSON spells the end of a line \\n, whose letter was taken for one of the name."""
+    monkeypatch.setattr(contributing.getpass, "getuser", lambda: user)
+    project = folder.parents[1]
+    said = f"gone\n{HOST}: refused\r\n{user}\t{project}/x\n/home/{user}/y"
+    (folder / made.STUDY / "failed.json").write_text(dumped({"reason": said}))
+    files = texts(contributing.pack(made.RUN))
+    (text,) = (text for name, text in files.items() if name.endswith("/failed.json"))
+    assert json.loads(text) == {"reason": "gone\nhost: refused\r\nuser\t./x\n~/y"}
+
+
 @pytest.mark.parametrize("name", ["server", "client", "work", "redis", "http"])
 def test_a_host_and_a_user_that_are_called_like_data_change_none(
     folder, monkeypatch, name

@@ -144,8 +144,15 @@ def _paper_of(run: Run, output: Path) -> dict:
 
 
 def word(text: str) -> bytes:
-    """Return a pattern of a name or path that is not part of a longer one."""
-    return rb"(?<![\w.~-])" + re.escape(os.fsencode(text)) + rb"(?![\w-])"
+    """Return a pattern of a name or path that is not part of a longer one.
+
+    Also as JSON may spell it. There the line before one may end in ``\\n``, whose
+    letter is no part of the name.
+    """
+    spellings = dict.fromkeys((os.fsencode(text), json.dumps(text)[1:-1].encode()))
+    # the name comes first, as a search for letters is fast
+    one = rb"%(name)b(?:(?<![\w.~-]%(name)b)|(?<=\\[nrt]%(name)b))(?![\w-])"
+    return b"|".join(one % {b"name": re.escape(name)} for name in spellings)
 
 
 def _refuse_paths(contents: Mapping[str, bytes], home: Path) -> None:

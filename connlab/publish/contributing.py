@@ -35,7 +35,7 @@ _ELSEWHERE = re.compile(rb'"at": *"\[?([^"\]]+)\]?:\d+"')
 _FACTS = (".jsonl", ".jsonl" + schema.PACKED)
 _PICTURES = re.compile(rb'("image/png": *"[^"]*")')
 """Of a notebook, as letters: a short name may stand in them by chance."""
-_HOMES = re.compile(rb"/(?:home|Users)/[\w.\x80-\xff-]+")
+_HOMES = re.compile(rb"/(?:home|Users)/(?:\\u[\da-fA-F]{4}|[\w.\x80-\xff-])+")
 # of any machine; "root" is a parameter, "vm." begins sysctls
 _COMMON = frozenset({"root", "localhost", "vm"})
 
