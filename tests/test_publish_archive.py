@@ -279,6 +279,7 @@ def test_a_study_is_an_action_of_its_notebook_on_the_machine(by_id):
     results = references(action["result"])
     assert f"{FOLDER}/results.json" in results
     assert f"{FOLDER}/figures/response-time.svg" in results
+    assert {f"{FOLDER}/cells.csv", f"{FOLDER}/ratios.csv"} <= set(results)
     assert action["startTime"] == "2026-01-02T03:00:00.000+00:00"
     assert action["endTime"] == "2026-01-02T03:01:30.500+00:00"
     assert action["actionStatus"]["@id"].endswith("CompletedActionStatus")
@@ -311,7 +312,8 @@ def test_programs_are_in_a_language_that_has_an_address(by_id):
 
 def test_the_paper_is_made_from_the_results(by_id):
     action = by_id["#paper"]
-    assert references(action["object"]) == [f"{FOLDER}/results.json"]
+    files = ("results.json", "cells.csv", "ratios.csv")
+    assert references(action["object"]) == [f"{FOLDER}/{name}" for name in files]
     pages = ["paper/_output/index.html", "paper/_output/paper.pdf"]
     assert references(action["result"]) == pages
     assert "made-up 1.0" in action["description"]

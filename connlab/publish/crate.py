@@ -22,12 +22,15 @@ from rocrate.rocrate import ROCrate
 
 from connlab.publish import provenance
 from connlab.publish.results import Run, Study
+from connlab.report import CELLS, RATIOS
 from connlab.study.results import machine_of
 
 NAME = "ro-crate-metadata.json"
 VERSION = "1.2"
 SOFTWARE = "connlab/__main__.py"  # a program in a crate is one of its files
 PYTHON = "#python"
+NUMBERS = (CELLS, RATIOS)
+"""Tables that have every number of a study; the paper prints them from there."""
 
 Contents = Mapping[str, bytes]
 
@@ -53,7 +56,7 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     dataset["author"] = authors
     dataset["hasPart"] = parts
     dataset["license"] = _license(crate, cff["license"])
-    dataset["mentions"] = [*actions, _paper(crate, run, stamp)]
+    dataset["mentions"] = [*actions, _paper(crate, run, contents, stamp)]
     software["name"] = cff["title"]
     software["version"] = str(cff["version"])
     software["author"] = authors
@@ -133,7 +136,8 @@ def _machine(crate: ROCrate, run: Run) -> Entity:
 def _study(crate: ROCrate, study: Study, contents: Contents) -> Entity:
     folder = _folder(study)
     inputs = ["src_c/", *(["paper/claims.yml"] if study.name == "claims" else [])]
-    files = r"(results\.json|trials\.jsonl(\.gz)?|figures/.*)"
+    tables = "|".join(map(re.escape, NUMBERS))
+    files = rf"(results\.json|{tables}|trials\.jsonl(\.gz)?|figures/.*)"
     outputs = re.compile(re.escape(folder) + files)
     notebook = re.compile(rf"notebooks/\d+-{re.escape(study.name)}\.ipynb")
     program = next(filter(notebook.fullmatch, contents), SOFTWARE)
@@ -165,12 +169,15 @@ def _times(study: Study) -> dict[str, str]:
     return {name: time for name, time in times.items() if time}
 
 
-def _paper(crate: ROCrate, run: Run, stamp: Mapping[str, Any]) -> Entity:
-    inputs = [f"{_folder(study)}results.json" for study, _ in run.evaluated]
+def _paper(
+    crate: ROCrate, run: Run, contents: Contents, stamp: Mapping[str, Any]
+) -> Entity:
+    files = ("results.json", *NUMBERS)
+    inputs = [f"{_folder(study)}{name}" for study, _ in run.evaluated for name in files]
     return crate.add_action(
         crate.get(SOFTWARE),
         identifier="#paper",
-        object=_links(inputs),
+        object=_links(filter(contents.__contains__, inputs)),
         result=_links(f"paper/_output/{name}" for name in stamp["files"]),
         properties={
             "name": "Set the paper",
