@@ -467,6 +467,17 @@ def test_a_published_number_has_few_digits_and_all_of_them_in_its_title(
     assert (f'title="{printed} as published"' in html) is (printed != shown)
 
 
+def test_a_number_has_the_unit_of_its_sentence_on_hover_too(tmp_path):
+    text = "9 requests/s [8, 10]"
+    facts = {"text": text, "short": "9", "title": f"{text}, n = 4", "unsure": False}
+    pages = NUMBER.replace(' model="a"', ' model="a" unit="pages/s"')
+    shown = sentence(pages, tmp_path, numbers={"s/m model=a": facts})
+    assert shown == "9 pages/s [8, 10]"
+    words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=html")
+    html = made.pandoc(pages, *words, cwd=tmp_path)
+    assert 'title="9 pages/s [8, 10], n = 4"' in html
+
+
 def test_references_in_a_row_are_named_once(tmp_path):
     facts = {"numbers": UNSURE, "claims": {"s/c": "open"}, "references": TOLD}
     theirs = "It pays 4 [3, 5] times."

@@ -69,10 +69,12 @@ local function set_number(span, numbers)
     return missing("this run has no " .. name)
   end
   local text = span.classes:includes("short") and number.short or number.text
+  local title = number.title
   if span.attributes.unit then
     text = text:gsub("requests/s", span.attributes.unit)
+    title = title:gsub("requests/s", span.attributes.unit)
   end
-  local attr = pandoc.Attr("", { "num" }, { { "title", number.title } })
+  local attr = pandoc.Attr("", { "num" }, { { "title", title } })
   return pandoc.Span({ pandoc.Str(text) }, attr)
 end
 
