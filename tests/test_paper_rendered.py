@@ -327,7 +327,8 @@ def wrong(tmp_path_factory):
 
 
 def test_a_stale_figure_is_stamped_and_text_is_not_markup(wrong):
-    assert re.search(r"Figure \d+. Stale. ", text_of(wrong))
+    for float_ in ("Figure", "Table"):
+        assert re.search(rf"{float_} \d+. Stale. ", text_of(wrong))
     assert NASTY.partition(" {{")[0] in text_of(wrong)
     assert "Stale" in text_of_pdf(wrong.pdf)
     assert wrong.stale

@@ -514,6 +514,8 @@ def test_a_table_of_a_reference_names_it_first(tmp_path):
     made_there = TABLE.replace("| a |", '| []{.source of="AMD EPYC"}a |')
     shown = sentence(made_there, tmp_path)
     assert "From the AMD EPYC run; not measured here. Made-up tails." in shown
+    stale = sentence(TABLE.replace("| a |", "| []{.source}a |"), tmp_path)
+    assert "Stale. Made-up tails." in stale
     assert "Reference" not in sentence(TABLE, tmp_path)
 
 

@@ -70,14 +70,22 @@ def test_digits_beyond_four_are_shown_as_three(full, short):
     assert "".join(whole or piece for piece, whole in pieces) == full
 
 
-def table(*rows):
+def table(*rows, **about):
     columns = [{"name": "a", "label": "model"}, {"name": "x", "label": "rate (1/s)"}]
-    return numbers.table(Table(id="tbl-x", columns=columns, rows=rows), marks())
+    made_of = Table(id="tbl-x", columns=columns, rows=rows)
+    return numbers.table(made_of, marks(), **about)
 
 
 def test_a_table_without_rows_says_none():
     head, _, row = (line.strip("| ") for line in table().splitlines())
     assert (head, row) == ("model", "none")
+
+
+@pytest.mark.parametrize("rows", [[], [["epoll", "2"]]])
+def test_a_table_that_is_a_reference_s_or_stale_says_so_in_its_first_cell(rows):
+    assert table(*rows, source="B").startswith('| []{.source of="B"}model |')
+    assert table(*rows, stale=True).startswith("| []{.source}model |")
+    assert table(*rows).startswith("| model |")
 
 
 def test_a_column_of_dashes_is_left_out_but_never_the_first():

@@ -84,13 +84,24 @@ class Marks:
         return "".join(pieces)
 
 
-def table(printed: Table, marks: Marks, *, source: str = "") -> str:
+def table(
+    printed: Table, marks: Marks, *, source: str = "", stale: bool = False
+) -> str:
     """Set a table whose caption its section has.
 
     Columns of nothing but dashes are left out; the first names the rows and stays.
     That a number has no interval shows by its lack of brackets, and on hover. A table
-    of a reference names it as `source`, which ``numbers.lua`` puts into the caption.
+    of a reference names it as `source`; ``numbers.lua`` puts that into the caption, or
+    that the table is `stale`.
     """
+    text = _table(printed, marks)
+    if source or stale:  # no part of the cell's width
+        of = f' of="{md.attribute(source)}"' if source else ""
+        return f"| []{{.source{of}}}{text.removeprefix('| ')}"
+    return text
+
+
+def _table(printed: Table, marks: Marks) -> str:
     if not printed.rows:
         return md.table([md.escape(printed.columns[0].label)], [["none"]])
     shown = [
@@ -102,10 +113,7 @@ def table(printed: Table, marks: Marks, *, source: str = "") -> str:
     labels = [_percent(printed.columns[i].label) for i in shown]
     heads = [md.escape(label.replace("/", "/\u2060")) for label in labels]
     rows = [[_cell(marks.markdown(row[i])) for i in shown] for row in printed.rows]
-    text = md.table(heads, rows)
-    if source:  # no part of the cell's width
-        return f'| []{{.source of="{md.attribute(source)}"}}{text.removeprefix("| ")}'
-    return text
+    return md.table(heads, rows)
 
 
 _NOTHING = {"", "—", "–"}

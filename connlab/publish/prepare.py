@@ -144,7 +144,10 @@ def write_study(
         "notes": models.named(_bullets(notes, marks), registry),
         "failures": _failures(results),
     }
-    pieces |= {table.id: numbers.table(table, marks) for table in results.tables}
+    pieces |= {
+        table.id: numbers.table(table, marks, stale=bool(study.stale))
+        for table in results.tables
+    }
     fragments.write_all(folder, pieces)
     figure_pages.write_notebook(
         study.folder, paper / DATA / study.name, title=results.question

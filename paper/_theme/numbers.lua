@@ -392,20 +392,21 @@ local function set_figure(figure)
   end
 end
 
--- A table of a reference names it in an empty span.
+-- A table of a reference names it in an empty span, and a stale one says so in one.
 local function set_table(tbl)
-  local reference
+  local warning
   local set = tbl:walk({
     Span = function(span)
       if span.classes:includes("source") then
-        reference = span.attributes.of
+        local reference = span.attributes.of
+        warning = reference and of_reference(reference) or "Stale."
         return {}
       end
     end,
   })
   local first = set.caption.long[1]
-  if reference and first then
-    put_first(first.content, of_reference(reference))
+  if warning and first then
+    put_first(first.content, warning)
     return set
   end
 end
