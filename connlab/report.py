@@ -460,9 +460,9 @@ def level(value: Any) -> str:
 def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     """Return every number of a study's folder by its address.
 
-    With metric, value, lo, hi, n, level, method, unit, text, the levels of its factors,
-    bound (as from `bound`), and of ratios the verdict. The text of what the client
-    limited says that it is a bound.
+    With study, metric, value, lo, hi, n, level, method, unit, text, the levels of its
+    factors, bound (as from `bound`), and of ratios the verdict. The text of what the
+    client limited says that it is a bound.
     """
     paths = [folder / name for name in (CELLS, RATIOS)]
     tables = [pd.read_csv(path) for path in paths if path.is_file()]
@@ -470,7 +470,7 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     for row in (row for table in tables for row in table.to_dict("records")):
         facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}
         facts = {k: None if pd.isna(v) else v for k, v in facts.items()}
-        facts["bound"] = bound(row)
+        facts |= {"study": folder.name, "bound": bound(row)}
         if facts["text"]:
             facts["text"] = with_bound(row, facts["text"])
         facts["levels"] = levels(row)

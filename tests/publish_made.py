@@ -243,6 +243,11 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
+def outdate(study: Path) -> None:
+    """Let the results of a study be older than its trials."""
+    edit(study / "results.json", made_at="2025-01-01T00:00:00+00:00")
+
+
 def replace(path: Path, old: str, new: str) -> None:
     text = path.read_text("utf-8")
     assert old in text

@@ -81,6 +81,12 @@ def test_a_number_without_spread_keeps_all_digits(tmp_path):
     assert 610252800.0 in [row["value"] for row in study["rows"]]
 
 
+def test_a_stale_study_says_so(tmp_path):
+    made.outdate(made.write_run(tmp_path) / made.STUDY)
+    (study,) = explorer.content([made.load(tmp_path)])["studies"]
+    assert study["title"].endswith("(made up)? (stale)")
+
+
 def test_references_stand_beside_the_run(runs):
     content = explorer.content(runs)
     assert content["runs"] == [made.RUN, "reference", "reference-other"]

@@ -235,6 +235,13 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
     text = (paper / guide.FOLDER / "beside.qmd").read_text()
     assert guide.HERE_OPEN in text
     assert "2 [1.82, 2.20]" in text.replace("\\", "")
+    assert "stale" not in text
+    made.outdate(runs / "mine" / made.STUDY)
+    guide.write(made.load(runs, "mine"), {"B": reference}, paper)
+    written_ = {p.stem: p.read_text() for p in (paper / guide.FOLDER).glob("*.qmd")}
+    assert "(stale)" in written_["beside"]
+    assert "*Stale.*" in written_[guide.TABLE]
+    assert "all talk (stale): thread 2" in written_[guide.FIGURE]
     guide.write(reference, {}, paper)
     assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()
 

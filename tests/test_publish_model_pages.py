@@ -1,6 +1,7 @@
 """A page for each model, from its source and a run."""
 
 import json
+import shutil
 
 import publish_made as made
 import pytest
@@ -85,6 +86,18 @@ def test_where_a_model_breaks_is_what_the_study_found(paper):
     text = written(paper)
     assert "<dt>broke at</dt><dd>&lt;b&gt;1244&lt;/b&gt;</dd>" in text
     assert "1059" not in text
+
+
+def test_numbers_and_limits_of_stale_results_say_so(paper):
+    runs = paper.parent / "runs" / made.RUN
+    shutil.copytree(runs / made.STUDY, runs / "breaking-points")
+    made.edit(runs / "breaking-points" / "results.json", tables=[ATLAS])
+    assert "stale" not in written(paper)
+    made.outdate(runs / made.STUDY)
+    made.outdate(runs / "breaking-points")
+    text = written(paper)
+    assert f"<td>{made.STUDY} (stale)</td>" in text
+    assert "<h2>Where it breaks (stale)</h2>" in text
 
 
 def test_the_page_asks_no_other_host_and_has_a_title(paper):

@@ -99,6 +99,12 @@ def test_the_table_has_the_highest_level_of_both_runs(runs, tmp_path):
         assert number in rows["epoll"].replace("\\", "")
 
 
+def test_the_table_says_that_its_numbers_are_stale(runs, tmp_path):
+    assert "Stale" not in pieces(runs, tmp_path)[1]
+    made.outdate(runs / made.RUN / made.STUDY)
+    assert ": **Stale.** Requests per second" in pieces(runs, tmp_path)[1]
+
+
 def test_models_are_called_as_on_the_figures(runs, tmp_path):
     rows = [{"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}]
     made.edit(runs / made.RUN / "manifest.json", registry={"models": rows})

@@ -88,8 +88,9 @@ def content(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _title(runs: Sequence[Run], name: str) -> str:
+    stale = " (stale)" if runs[0].is_stale(name) else ""
     for results in filter(None, (run.results_of(name) for run in runs)):
-        return f"{results.number:02}  {results.question}"
+        return f"{results.number:02}  {results.question}{stale}"
     return name
 
 

@@ -68,8 +68,7 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     families = {str(row["name"]): str(row.get("family", "")) for row in run.registry}
     situations = []
     for entry in yaml.safe_load((paper / SITUATIONS).read_text("utf-8")):
-        study = run.studies.get(entry["study"])
-        entry["stale"] = bool(study and study.stale)
+        entry["stale"] = run.is_stale(entry["study"], entry.get("closer", ""))
         told, designs = with_ratios(entry, run.numbers, references)
         teller = others.get(told.get("reference"), run)
         lost_ = lost(teller.results_of(entry["study"]), entry)
@@ -332,7 +331,8 @@ def _costs(situations: Sequence[Situation]) -> Iterator[dict[str, Any]]:
             ends = [float("nan") if row[k] is None else row[k] for k in _ENDS]
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
-            suffix = f" ({entry['reference']})" if "reference" in entry else ""
+            of = entry.get("reference") or ("stale" if entry.get("stale") else "")
+            suffix = f" ({of})" if of else ""
             labels = {"situation": entry["figure"] + suffix, "design": name}
             yield labels | dict(zip(_ENDS, ends, strict=True))
 
@@ -429,6 +429,7 @@ def _beside(run: Run, others: Mapping[str, Run], paper: Path, found: Beside) -> 
     for finding, rows in found.items():
         here, *there = rows
         texts = [_number(row) if row and row["text"] else "—" for row in rows]
+        texts[0] += " (stale)" if here and run.is_stale(here["study"]) else ""
         words = [agreement(here, row) for row in there]
         cells.append([md.escape(finding), *texts, reference.joined(words, labels)])
     if not cells or not others:

@@ -14,7 +14,7 @@ from typing import Any
 
 from connlab import report
 from connlab.publish import fragments, models, numbers
-from connlab.publish.results import Rows, Run
+from connlab.publish.results import Run
 from connlab.study.formatting import called
 from connlab.study.metrics import metric
 
@@ -24,7 +24,7 @@ METRICS = (
     *("cpu_per_mib_s", "pss_net_bytes"),
 )
 """What is shown of a model, in this order."""
-_ATLAS = "tbl-breaking-points-atlas"
+_LIMITS, _ATLAS = "breaking-points", "tbl-breaking-points-atlas"
 
 
 def write(run: Run, paper: Path) -> dict[str, str]:
@@ -42,7 +42,7 @@ def write(run: Run, paper: Path) -> dict[str, str]:
 def _page(run: Run, model: Mapping[str, Any], code: str) -> str:
     name, label = str(model["name"]), str(model.get("label") or model["name"])
     comment = models.header(code)
-    rows = _numbers(name, run.numbers)
+    rows = _numbers(name, run)
     return fragments.fill(
         "model.html",
         title=f"{label} ({name})",
@@ -53,16 +53,17 @@ def _page(run: Run, model: Mapping[str, Any], code: str) -> str:
         drawn="\n".join(comment.arrows),
         sides=comment.parts.items(),
         limit=_limit(run, label),
+        stale=run.is_stale(_LIMITS),
         ratios=[row for row in rows if row["verdict"]],
         cells=[row for row in rows if not row["verdict"]],
         code=code.partition("*/")[2].strip("\n"),
     )
 
 
-def _numbers(model: str, known: Rows) -> list[dict[str, str]]:
+def _numbers(model: str, run: Run) -> list[dict[str, str]]:
     return [
         {
-            "study": address.partition("/")[0],
+            "study": row["study"] + " (stale)" * run.is_stale(row["study"]),
             "quantity": metric(name).label,
             "levels": _levels(row["levels"]),
             "text": row["text"],
@@ -70,7 +71,7 @@ def _numbers(model: str, known: Rows) -> list[dict[str, str]]:
             "verdict": row.get("verdict") or "",
         }
         for name in METRICS
-        for address, row in known.items()
+        for row in run.numbers.values()
         if row["metric"] == name and row["levels"].get("model") == model and row["text"]
     ]
 
@@ -83,7 +84,7 @@ def _levels(levels: Mapping[str, Any]) -> str:
 
 
 def _limit(run: Run, label: str) -> list[tuple[str, str]]:
-    results = run.results_of("breaking-points")
+    results = run.results_of(_LIMITS)
     table = results and results.table(_ATLAS)
     for row in table.rows if table else ():
         if row[0] == label:

@@ -212,12 +212,13 @@ def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     for quantity in _METRICS.values():
         heads += [f"{quantity} here", f"{quantity}, {name}"]
     label = f"tbl-{other.name}"
-    theirs = called(name)
+    theirs, stale = called(name), "**Stale.** " if run.is_stale(HEADLINE) else ""
     lead = f"@{label} sets numbers of this run beside those of {theirs}.\n\n"
     return lead + md.table(
         heads,
         rows.to_numpy().tolist(),
-        caption=fragments.caption(
+        caption=stale
+        + fragments.caption(
             "headline",
             here=provenance.machine(run),
             theirs=theirs,

@@ -68,6 +68,10 @@ class Run(BaseModel):
         """The models that the manifest holds."""
         return (self.manifest.get("registry") or {}).get("models") or []
 
+    def is_stale(self, *names: str) -> bool:
+        """Whether the results of one of these studies are not those of its trials."""
+        return any(s.stale for name in names if (s := self.studies.get(name)))
+
     def results_of(self, name: str) -> Results | None:
         """Return the results of a study, if the run has any."""
         study = self.studies.get(name)
