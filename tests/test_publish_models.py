@@ -84,7 +84,10 @@ def test_a_model_of_a_reader_appears_with_its_arrow(tmp_path):
     assert "->" not in print_
     assert "none\\_of it" in text
     assert rows[1]["reason"] in text
-    assert "no arrow" in text
+    assert "no arrow" not in text
+    assert page.count("Its source is not among these.") == 1  # of a name of long ago
+    lay(tmp_path, {"src_c/models/gone.c": "int x;\n"})
+    assert "no arrow" in models.write(rows, tmp_path / "paper", {}).read_text()
 
 
 def test_an_empty_registry_leaves_the_stub_to_others(tmp_path):
@@ -119,7 +122,7 @@ def test_page_and_print_have_each_model_once(to, tmp_path):
     text = models.write(rows, tmp_path / "paper", {}).read_text()
     lua = made.ROOT / "paper" / "_theme" / "embedded.lua"
     set_ = made.pandoc(text, "--from=markdown", f"--to={to}", f"--lua-filter={lua}")
-    assert set_.count("draws no arrow") == len(rows)
+    assert set_.count("is not among these") == len(rows)
 
 
 LABELS = (

@@ -110,7 +110,9 @@ def source(paper: Path, name: str) -> str:
 
 def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any]:
     name = str(row.get("name"))
-    comment = header(source(paper, name))
+    text = source(paper, name)
+    comment = header(text)
+    bare = "Its source draws no arrow." if text else "Its source is not among these."
     loop = (md.escape(line).replace("-\\>", "→") for line in run_in(comment.arrows))
     sides = [
         f"*{title}:* {md.escape(comment.parts[word])}"
@@ -124,7 +126,7 @@ def _model(row: Mapping, paper: Path, pages: Mapping[str, str]) -> dict[str, Any
         "lacking": "" if row.get("available", True) else lacking,
         "arrows": comment.arrows,
         "loop": "\\\n".join(loop),
-        "sides": " ".join(sides) if comment.arrows else "Its source draws no arrow.",
+        "sides": " ".join(sides) if comment.arrows else bare,
         "page": pages.get(name),
     }
 
