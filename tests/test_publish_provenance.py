@@ -94,6 +94,11 @@ def test_the_sources_are_those_of_a_commit_or_of_no_repository(tmp_path, git, sa
     assert provenance.variables(run, renderer="none")["sources"] == said
 
 
+def test_the_version_beside_the_commit_is_the_one_that_measured(tmp_path):
+    run = made.changed(tmp_path, versions={"connlab": "0.0.1"})
+    assert provenance.variables(run, renderer="none")["version"] == "0.0.1"
+
+
 @pytest.mark.parametrize(
     ("cores", "said"), [(1, "share the only core"), (2, "run on disjoint cores")]
 )

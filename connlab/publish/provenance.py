@@ -82,7 +82,8 @@ def variables(run: Run, *, renderer: str) -> dict[str, Any]:
     seeds = {look_up(study.entry, "parameters.seed") for study in studies} - {None}
     return {
         "renderer": md.escape(renderer),
-        "version": connlab.__version__,
+        # that of the commit beside it, which measured
+        "version": look_up(run.manifest, "versions.connlab") or connlab.__version__,
         "sources": f"sources at commit `{commit[:12]}`"
         if commit
         else "sources that are no repository",
