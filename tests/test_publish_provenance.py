@@ -68,6 +68,34 @@ def test_studies_of_other_programs_are_named_with_theirs():
     assert [name for name, _ in alike] == ["programs (SHA-256)"]
 
 
+def test_studies_that_were_measured_elsewhere_are_named_with_what_differs():
+    """The table had the machine of the newest study for all of them."""
+    new = {"kernel": "6.2", "cpu": "X", "binaries": {"server": "a"}, "governor": None}
+    old = new | {"kernel": "6.1", "governor": "powersave", "cpu_quota": 1.5}
+    built = new | {"binaries": {"server": "b"}}
+    over_hosts = old | {"clients": [old]}
+    environments = {"n": new, "o": old, "b": built, "h": over_hosts}
+    studies = {
+        name: {"environment": name[0]} for name in ("n1", "o1", "b1", "h1", "o2")
+    }
+    manifest = {"environment": "n", "environments": environments, "studies": studies}
+    facts = dict(provenance.machine_facts(manifest))
+    told = {
+        name: text for name, text in facts.items() if name.startswith("environment")
+    }
+    said = "kernel 6.1, governor powersave, cpu quota 1.5"
+    assert told == {"environment of o1, o2": said}
+    del studies["o1"], studies["o2"]
+    assert not any(n.startswith("env") for n, _ in provenance.machine_facts(manifest))
+
+
+def test_the_machine_is_that_of_the_table(tmp_path):
+    """Not of the study whose name comes first, which may be older."""
+    assert "Imaginary CPU" in provenance.machine(made.changed(tmp_path))
+    run = made.changed(tmp_path / "b", machine={})
+    assert "does not exist" in provenance.machine(run)
+
+
 @pytest.mark.parametrize(
     ("begun", "days"),
     [

@@ -94,9 +94,9 @@ def variables(run: Run, *, renderer: str) -> dict[str, Any]:
 
 
 def machine(run: Run) -> str:
-    """Describe the machine in one phrase, from the first study that does."""
+    """Describe the machine in one phrase: that of the table, else a study's."""
     machines = [results.machine for _, results in run.evaluated]
-    texts = filter(None, (*machines, machine_of(run.manifest)))
+    texts = filter(None, (machine_of(run.manifest), *machines))
     return md.escape(next(texts, "this machine"))
 
 
@@ -256,6 +256,7 @@ def machine_facts(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         ("uncommitted changes", _YES_NO.get(get("git.dirty"))),
         ("programs (SHA-256)", _join(get("programs"), most=16)),
         *_other_programs(manifest),
+        *_other_environments(manifest),
         ("class of environment", get("environment")),
         ("made at", get("made_at")),
     ]
@@ -272,6 +273,32 @@ def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str]]:
         (f"programs of {', '.join(names)}", programs)
         for programs, names in studies.items()
     ]
+
+
+def _other_environments(manifest: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name studies that were measured with another kernel or processor, and what it is.
+
+    Not those over hosts, which are described with their study.
+    """
+    known = manifest.get("environments") or {}
+    newest = known.get(manifest.get("environment")) or {}
+    studies: dict[str, list[str]] = {}
+    for study, entry in (manifest.get("studies") or {}).items():
+        facts = known.get(entry.get("environment")) or newest
+        if "clients" in facts or "clients" in newest:
+            continue
+        names = [n for n in {**facts, **newest} if facts.get(n) != newest.get(n)]
+        told = [_told(n, facts.get(n)) for n in names if n != "binaries"]
+        if told:
+            studies.setdefault(", ".join(told), []).append(study)
+    return [
+        (f"environment of {', '.join(names)}", text) for text, names in studies.items()
+    ]
+
+
+def _told(name: str, value: Any) -> str:
+    value = _mitigated(value) if name == "mitigations" else value
+    return f"{name.replace('_', ' ')} {'none' if value is None else value}"
 
 
 _YES_NO = {True: "yes", False: "no"}
