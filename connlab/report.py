@@ -465,7 +465,8 @@ def numbers(folder: Path) -> dict[str, dict[str, Any]]:
     client limited says that it is a bound.
     """
     paths = [folder / name for name in (CELLS, RATIOS)]
-    tables = [pd.read_csv(path) for path in paths if path.is_file()]
+    as_it_is = {"text": str}  # where all are counts, 5101 would become 5101.0
+    tables = [pd.read_csv(path, dtype=as_it_is) for path in paths if path.is_file()]
     by_address = {}
     for row in (row for table in tables for row in table.to_dict("records")):
         facts = {k: row[k] for k in (*_NUMBER, "verdict") if k in row}

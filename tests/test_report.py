@@ -48,6 +48,19 @@ def test_a_printed_number_is_that_of_plain_pandas(trials, report):
     assert number["lo"] < number["value"] < number["hi"]
 
 
+def test_counts_are_read_back_as_they_were_printed(tmp_path):
+    """Beside a cell without a number 5101 was 5101.0, and 0 was none at all."""
+    number = {"level": 1.0, "method": "exact", "unit": "count", "n": 1}
+    rows = [
+        {"model": model, "metric": "broke", "value": value, "text": text} | number
+        for model, value, text in (("a", 5101, "5101"), ("b", 0, "0"), ("c", None, ""))
+    ]
+    bounds = {"lo": [5101, 0, None], "hi": [5101, 0, None]}
+    pd.DataFrame(rows).assign(**bounds).to_csv(tmp_path / "cells.csv", index=False)
+    read = reports.numbers(tmp_path).values()
+    assert [row["text"] for row in read] == ["5101", "0", None]
+
+
 def test_a_ratio_has_its_baseline_in_its_address(trials, report):
     pairs = ratios(trials, "throughput_rps", baseline="epoll", within=["connections"])
     report.ratios(pairs)
