@@ -249,6 +249,13 @@ def test_a_run_stands_beside_every_reference_the_first_first(two):
     assert list(beside) == ["Intel Xeon", "AMD EPYC"]  # their processors
 
 
+def test_trials_of_a_reference_are_not_read(two, monkeypatch):
+    """They are thousands, and tell what is stale of the run alone."""
+    run = made.load(two)
+    monkeypatch.setattr(schema, "read_log", lambda path: pytest.fail(str(path)))
+    assert all(other.evaluated for other in reference.others(run).values())
+
+
 @pytest.mark.parametrize("name", [INTEL, "reference"])
 def test_a_reference_stands_beside_the_others_only(two, name):
     beside = reference.others(made.load(two, name))

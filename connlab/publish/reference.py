@@ -44,7 +44,7 @@ def others(run: Run) -> dict[str, Run]:
     Those without results of any study are left out as well.
     """
     runs = [
-        results.load_run(folder.name, root=folder.parent)
+        results.load_run(folder.name, root=folder.parent, trials=False)
         for folder in folders(run.folder.parent)
         if folder != run.folder.resolve()
     ]

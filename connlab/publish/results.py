@@ -78,18 +78,19 @@ class Run(BaseModel):
         return study.results if study else None
 
 
-def load_run(run: str, *, root: str | Path = "runs") -> Run:
+def load_run(run: str, *, root: str | Path = "runs", trials: bool = True) -> Run:
     """Read the manifest of a run and each folder of it that holds trials or results.
 
-    A run that does not exist raises `connlab.schema.NoSuchRun`, which lists those that
-    do.
+    Without `trials`, which take longest to read, nobody knows which of them are newer
+    than results. A run that does not exist raises `connlab.schema.NoSuchRun`, which
+    lists those that do.
     """
     folder = schema.existing_run(run, root=root)
     manifest = schema.read_json(folder / "manifest.json") or {}
     studies = {}
     for sub in sorted(p for p in folder.iterdir() if p.is_dir()):
         if any((sub / name).exists() for name in _MARKS):
-            studies[sub.name] = load_study(sub, manifest=manifest)
+            studies[sub.name] = load_study(sub, manifest=manifest, trials=trials)
     for name, entry in (manifest.get("studies") or {}).items():
         none = Study(name=name, folder=folder / name, reason=NO_RESULTS)
         studies.setdefault(name, none).entry = entry or {}
@@ -100,14 +101,14 @@ _MARKS = (FILE, schema.TRIALS, schema.TRIALS + schema.PACKED, "failure.json")
 NO_RESULTS = "the study left no results in this run"
 
 
-def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
+def load_study(folder: Path, *, manifest: dict[str, Any], trials: bool = True) -> Study:
     """Read one study's folder into a :class:`Study`, never raising for its content."""
     study = {"name": folder.name, "folder": folder}
     path = folder / FILE
-    trials = schema.read_log(folder / schema.TRIALS).trials
+    log = schema.read_log(folder / schema.TRIALS).trials if trials else ()
     failed = (schema.read_json(folder / "failure.json") or {}).get("reason")
     if not path.exists():
-        held = counted(len(trials), "trial")
+        held = counted(len(log), "trial") if trials else "trials"
         count = f"the run holds {held} of the study, which was not evaluated"
         return Study(**study, reason=failed or count)
     try:
@@ -118,10 +119,10 @@ def load_study(folder: Path, *, manifest: dict[str, Any]) -> Study:
     if results.schema_ != SCHEMA:
         reason = f"{FILE} has schema {results.schema_}, this version reads {SCHEMA}"
         return Study(**study, reason=reason)
-    stale = staleness(results, trials, manifest=manifest)
+    stale = staleness(results, log, manifest=manifest)
     if failed:
         stale.append(f"the last attempt to measure it anew failed: {failed}")
-    programs = other_programs(trials, manifest=manifest)
+    programs = other_programs(log, manifest=manifest)
     return Study(**study, results=results, stale=stale, other_programs=programs)
 
 

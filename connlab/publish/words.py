@@ -19,7 +19,7 @@ def counted(run: str) -> dict[str, Counter[str]]:
     """Return how often each word stands in each study of a run that has any."""
     return {
         study.name: Counter(word.word for word in results.words.values())
-        for study, results in load_run(run, root="runs").evaluated
+        for study, results in load_run(run, root="runs", trials=False).evaluated
         if study.name != reference.CLAIMS and results.words
     }
 
