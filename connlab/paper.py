@@ -101,25 +101,27 @@ def make(
     """
     from connlab.drive.progress import duration_text
     from connlab.publish import check, render, renderers
+    from connlab.study.formatting import counted
 
     chosen = renderers.choose(renderer)
     if chosen.instead:
         say(f"paper: {chosen.instead}; the embedded renderer will set the paper")
     cost = plan(profile)
-    total = sum(cost.values()) + _PAGES_S
     say(f"paper: profile {profile.name} ({profile.about}), run {run}")
-    say(f"paper: {len(cost)} notebooks, about {duration_text(total)}")
     seconds: dict[str, float] = {}
     failed: dict[str, str] = {}
     with _timed(seconds, "build"):
         build()
     if renamed := _rename_outdated(run):
         say(f"paper: {renamed}")
+    for stem in list(cost):
+        if reason := notebook.left_out(stem, run=run):
+            say(f"paper: {stem}: {reason}")
+            del cost[stem]
+    total = sum(cost.values()) + _PAGES_S
+    say(f"paper: {counted(len(cost), 'notebook')}, about {duration_text(total)}")
     with notebook.Kernels() as kernels:
         for stem, expected in cost.items():
-            if reason := notebook.left_out(stem, run=run):
-                say(f"paper: {stem}: {reason}")
-                continue
             left = duration_text(left_s(cost, seconds))
             say(f"paper: {stem}, about {duration_text(expected)}; {left} left of all")
             parameters = profile.parameters(stem)

@@ -459,6 +459,17 @@ def test_a_failed_study_does_not_stop_the_others(staged, capsys):
     assert one_line(err) == "studies failed: 01-a"
 
 
+def test_a_study_that_is_left_out_is_not_waited_for(staged, monkeypatch, capsys):
+    why = {"01-a": "not over several hosts"}
+    monkeypatch.setattr(notebook, "left_out", lambda stem, **_: why.get(stem))
+    assert cli("paper", "--profile", "small") == 0
+    assert staged[:2] == ["build", "02-b"]
+    out = capsys.readouterr().out
+    assert "01-a: not over several hosts" in out
+    assert f"1 notebook, about {2 + paper._PAGES_S:g} s" in out
+    assert f"02-b, about 2 s; {2 + paper._PAGES_S:g} s left of all" in out
+
+
 def test_a_paper_that_is_interrupted_begins_nothing_more(staged, monkeypatch, capsys):
     interrupted = Mock(side_effect=notebook.Interrupted)
     monkeypatch.setattr(notebook, "run", interrupted)
