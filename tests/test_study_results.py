@@ -12,6 +12,7 @@ import study_made as made
 from connlab.publish import results as published
 from connlab.report import Report
 from connlab.study import results
+from connlab.study.frames import load
 
 FACTORS = ["model", "connections"]
 
@@ -98,6 +99,27 @@ def test_results_of_another_commit_than_the_runs_are_stale(frame, tmp_path):
     assert stale("a" * 40) == []
     (reason,) = stale("b" * 40)
     assert re.findall("[ab]{10}", reason) == ["a" * 10, "b" * 10]
+
+
+def test_trials_of_other_settings_leave_no_results_stale(tmp_path):
+    """Evaluating again helped nothing, and the run could not be contributed."""
+    mine, others = made.sweep(blocks=4), made.sweep(("epoll",), (1,), blocks=4)
+    for trial in others:
+        trial["factors"]["size"] = 64
+        trial["key"] += "-64"
+    twice = [others[0] | {"block": 9}]
+    made.write(tmp_path, [*mine, *others, *twice])
+    frame = load("made", made.STUDY, root=tmp_path, only={"size": 15}, warn=False)
+    begun(frame, tmp_path).write()
+    assert len(frame) == len(mine)
+
+    def stale():
+        return published.load_run("made", root=tmp_path).studies[made.STUDY].stale
+
+    assert stale() == []
+    made.write(tmp_path, [*mine[1:], *others])
+    (reason,) = stale()
+    assert re.findall(r"\d+", reason) == [str(len(mine)), str(len(mine) + 3)]
 
 
 def test_results_without_trials_name_the_commit_too(tmp_path):

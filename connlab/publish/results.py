@@ -6,7 +6,8 @@ becomes a reason in plain words, because the paper has to print that reason in t
 where the result should stand.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from connlab import report, schema
+from connlab.study import frames
 from connlab.study.formatting import counted
 from connlab.study.results import FILE, SCHEMA, Results, commit_of
 
@@ -119,7 +121,7 @@ def load_study(folder: Path, *, manifest: dict[str, Any], trials: bool = True) -
     if results.schema_ != SCHEMA:
         reason = f"{FILE} has schema {results.schema_}, this version reads {SCHEMA}"
         return Study(**study, reason=reason)
-    stale = staleness(results, log, manifest=manifest)
+    stale = staleness(results, log, folder, manifest=manifest)
     if failed:
         stale.append(f"the last attempt to measure it anew failed: {failed}")
     programs = other_programs(log, manifest=manifest)
@@ -150,16 +152,23 @@ def _digests(trials: Sequence[dict[str, Any]], program: str) -> set[str]:
 
 
 def staleness(
-    results: Results, trials: Sequence[dict[str, Any]], *, manifest: dict[str, Any]
+    results: Results,
+    trials: Sequence[dict[str, Any]],
+    folder: Path,
+    *,
+    manifest: dict[str, Any],
 ) -> list[str]:
-    """List why the figures of a study no longer show its trials, if so."""
+    """List why the figures of a study no longer show its trials, if so.
+
+    `folder` is that of the study.
+    """
     reasons = []
     newer = [t for t in trials if _is_after(t.get("started_at"), results.made_at)]
     total = results.trials.get("total")
     if newer:
         later = counted(len(newer), "trial")
         reasons.append(f"the run holds {later} newer than these results")
-    elif total is not None and trials and total not in _counts(trials):
+    elif total is not None and trials and total not in _counts(trials, folder):
         made_from = counted(total, "trial")
         reasons.append(f"made from {made_from}, the run now holds {len(trials)}")
     for program in _PROGRAMS:
@@ -172,13 +181,19 @@ def staleness(
     return reasons
 
 
-def _counts(trials: Sequence[dict[str, Any]]) -> set[int]:
-    """Return how many trials there are, with and without those of absent programs.
+def _counts(trials: Sequence[dict[str, Any]], folder: Path) -> Iterator[int]:
+    """Yield how many trials there are, with and without those of absent programs.
 
     A study of programs that need not be here leaves them out of its frame and says so.
+    Then as many as its notebook takes: a run may hold trials of other settings, too.
     """
     absent = sum((t.get("failure") or {}).get("kind") == "unavailable" for t in trials)
-    return {len(trials), len(trials) - absent}
+    yield from (len(trials), len(trials) - absent)
+    place = {"root": folder.parent.parent, "measure": False, "warn": False}
+    with contextlib.suppress(frames.RunError, ValueError):
+        frame = frames.load(folder.parent.name, folder.name, **place)
+        absent = frame["failure_kind"].eq("unavailable").sum()
+        yield from (len(frame), len(frame) - absent)
 
 
 def _is_after(text: str | None, other: datetime | None) -> bool:
