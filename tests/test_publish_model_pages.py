@@ -65,6 +65,14 @@ def test_work_is_called_as_the_paper_calls_it(paper):
     assert "<td>work computing</td>" in written(paper)
 
 
+def test_of_a_number_without_an_interval_none_is_told(paper):
+    row = {"study": made.STUDY, "model": "epoll", "metric": "throughput_rps"}
+    row |= made.value(1.2, unit="", n=2) | {"lo": None, "hi": None}
+    folder = paper.parent / "runs" / made.RUN / made.STUDY
+    made.write_cells(folder, [row])
+    assert "<td>n = 2, t over trials</td>" in written(paper)
+
+
 def test_ratios_of_a_model_name_what_they_are_against(paper):
     row = {"study": made.STUDY, "model": "epoll", "against": "thread"}
     row |= {"metric": "throughput_rps", **made.value(1.2, unit="")}

@@ -67,7 +67,7 @@ def _numbers(model: str, run: Run) -> list[dict[str, str]]:
             "quantity": metric(name).label,
             "levels": _levels(row["levels"]),
             "text": row["text"],
-            "behind": numbers.hover(row["n"], row["level"], row["method"]),
+            "behind": numbers.behind(row),
             "verdict": row.get("verdict") or "",
         }
         for name in METRICS

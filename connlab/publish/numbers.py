@@ -38,9 +38,13 @@ def hover(n: int, level: float | None, method: str) -> str:
 
 def title(row: Mapping[str, Any]) -> str:
     """Return the hover text of a row of ``cells.csv`` or ``ratios.csv``."""
-    if row["lo"] is None:
-        return hover(row["n"], None, row["method"])
-    return f"{row['text']}, {hover(row['n'], row['level'], row['method'])}"
+    return behind(row) if row["lo"] is None else f"{row['text']}, {behind(row)}"
+
+
+def behind(row: Mapping[str, Any]) -> str:
+    """Return what stands behind the number of a row; it may have no interval."""
+    level = None if row["lo"] is None else row["level"]
+    return hover(row["n"], level, row["method"])
 
 
 def as_html(text: str, title: str = "") -> str:
