@@ -6,7 +6,7 @@ import re
 import publish_made as made
 import pytest
 
-from connlab.publish import results
+from connlab.publish import prepare, results
 
 
 @pytest.fixture
@@ -123,6 +123,20 @@ def test_other_binaries_than_the_runs_newest_are_named_and_leave_nothing_stale(r
     made.edit(run / "manifest.json", programs={"server": "cccc", "client": "bbbb"})
     study = study_of(run)
     assert (study.other_programs, study.stale) == (["server"], [])
+
+
+def test_the_answer_of_stale_results_says_so_wherever_it_stands(run, tmp_path):
+    """As in the section of another study, or in the abstract."""
+    paper = made.copy_paper(tmp_path)
+
+    def answer():
+        loaded = made.load(run.parent)
+        variables, _ = prepare.prepare(loaded, {}, paper, renderer="none")
+        return variables[prepare.key(made.STUDY)]["answer"]
+
+    assert "Stale" not in answer()
+    made.outdate(run / made.STUDY)
+    assert answer().endswith(" *(Stale.)*")
 
 
 def test_mixed_binaries_make_results_stale(run, trials):

@@ -154,7 +154,8 @@ def write_study(
     )
     for figure in results.figures:
         fragments.copy(study.folder / figure.files["svg"], folder)
-    return {"question": question, "answer": models.named(answer, registry)}
+    alone = models.named(answer, registry) + " *(Stale.)*" * bool(study.stale)
+    return {"question": question, "answer": alone}  # stands in sections of others
 
 
 _SWEEP_NOTE = re.compile(rf"^the sweep ended early|{provenance.FLAGGED}")
