@@ -72,8 +72,10 @@ def test_claims_are_named_in_the_order_of_their_numbers(tmp_path):
     assert "(L1, L5, L13)" in pieces(tmp_path / "runs", tmp_path)[0]
 
 
-def test_claims_about_published_numbers_do_not_count(runs, tmp_path):
-    (tmp_path / reference.LEDGER).write_text("- {id: G1, published: a.csv}\n")
+@pytest.mark.parametrize("name", reference.LEDGERS)
+def test_claims_about_published_numbers_do_not_count(runs, tmp_path, name):
+    """Our readings were counted, of which two need no trials."""
+    (tmp_path / name).write_text("- {id: G1, published: a.csv}\n")
     assert counts(pieces(runs, tmp_path)[0])[:3] == [4, 1, 0]
 
 

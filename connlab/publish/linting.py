@@ -20,7 +20,7 @@ import yaml
 
 from connlab import schema
 from connlab.parameters import suggestion
-from connlab.publish import project, published, sources
+from connlab.publish import project, published, reference, sources
 
 _DIGITS = r"(?<![\w.,/-])\d[\d\u202f\u00a0., ]*"
 _UNITS = (
@@ -81,7 +81,7 @@ def _in_ledgers(folder: Path) -> Iterator[str]:
     known = sources.bibliography(folder)
     texts = (path.read_text("utf-8") for path in sources.hand_written(folder))
     shown = {label for text in texts for label in _LABEL.findall(text)}
-    for path in (folder / "claims.yml", folder / "rereadings.yml"):
+    for path in (folder / name for name in reference.LEDGERS):
         for entry in yaml.safe_load(sources.text_of(path)) or []:
             source, figure = entry.get("source", ""), entry.get("figure", "")
             where = f"{path.name}: {entry.get('id')}"

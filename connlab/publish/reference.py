@@ -10,6 +10,7 @@ A reference stands beside the others; a run without any is printed alone.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from connlab.study.results import Results
 
 NAME = "reference"
 CLAIMS = "claims"
-LEDGER = "claims.yml"
+LEDGERS = ("claims.yml", "rereadings.yml")
 REMARKS = "runs.yml"
 HEADLINE = "response-time"
 PIECES = Path("_generated", NAME)
@@ -107,9 +108,9 @@ def agreement(here: str | None, there: str | None) -> str:
 
 
 def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
-    """Return for each claim of a run whether the reference agrees.
+    """Return for each claim and reading of a run whether the reference agrees.
 
-    Claims about published numbers need no trials; the ledger knows them.
+    Those about published numbers need no trials; the ledgers know them.
     """
     entries, other = ledger(paper), verdicts(there)
     return {
@@ -121,9 +122,15 @@ def agreements(here: Results, there: Results, paper: Path) -> dict[str, str]:
 
 
 def ledger(paper: Path) -> dict[str, dict[str, Any]]:
-    """Read the ledger's entries by their claim; none where there is no ledger."""
-    entries = yaml.safe_load(sources.text_of(paper / LEDGER)) or []
-    return {entry["id"]: entry for entry in entries}
+    """Read the entries of both ledgers by their claim; none without a ledger."""
+    texts = (sources.text_of(paper / name) for name in LEDGERS)
+    return {entry["id"]: entry for text in texts for entry in _entries(text)}
+
+
+@cache
+def _entries(text: str) -> list[dict[str, Any]]:
+    """Read a ledger, once for all who ask: a rendering asks for each reference."""
+    return yaml.safe_load(text) or []
 
 
 def called(label: str) -> str:
