@@ -125,8 +125,8 @@ def test_a_report_unfolds_to_its_claims(paper):
     reports = [read("<details" + x) for x in html.split("<details")[1:]]
     counts = [re.findall(r"^\w|\d \w+", x) for r in reports for x in r.summaries]
     assert counts == [
-        ["G", "2 claims", "2 hold"],
-        ["L", "2 claims", "1 holds", "1 does"],
+        ["G", "2 tests", "2 hold"],
+        ["L", "2 tests", "1 holds", "1 does"],
     ]
     rows = reports[1].rows[1:]
     assert [row["row"] for row in rows] == ["L1", "L2"]
@@ -144,6 +144,7 @@ def test_a_report_is_named_by_its_authors(paper):
 def test_verdicts_are_counted_by_report(paper):
     verdicts = {"G1": "holds", "L1": "does not hold", "L2": "holds"}
     text = ledger.overview(claims(paper=paper, verdicts=verdicts), caption="C")
+    assert cells(text, "Report")[1] == "tests"  # one claim may be put to several
     assert cells(text, "G: @ada") == ["G: @ada", "1", "1", "—", "—", "—"]
     assert cells(text, "L: others") == ["L: others", "2", "1", "—", "1", "—"]
     assert ": C {#tbl-claims}" in text

@@ -147,7 +147,7 @@ def table(claims: Claims, *, caption: str, page_only: set[str]) -> str:
 
 
 def overview(claims: Claims, *, caption: str) -> str:
-    """Count the verdicts by report, a row each."""
+    """Count the verdicts by report, a row each; a claim may be put to several tests."""
     rows = []
     for letter, group in _reports(claims):
         count = Counter(group["verdict"])
@@ -155,7 +155,7 @@ def overview(claims: Claims, *, caption: str) -> str:
         report = f"@{works[0]}" if len(works) == 1 and works[0] else _OTHERS
         counts = [str(count[verdict] or "—") for verdict in _VERDICTS]
         rows.append([f"{letter}: {report}", str(len(group)), *counts])
-    heads = ["Report", "claims", *_VERDICTS.values()]
+    heads = ["Report", "tests", *_VERDICTS.values()]
     return md.table(
         heads, rows, caption=caption, label=LABEL, align="l" + "r" * (len(heads) - 1)
     )
@@ -218,4 +218,4 @@ def _counted(group: pd.DataFrame) -> str:
         for singular, plural in _VERDICTS.items()
         if (n := count[singular])
     ]
-    return f"{counted(len(group), 'claim')}: {', '.join(verdicts)}"
+    return f"{counted(len(group), 'test')}: {', '.join(verdicts)}"
