@@ -170,6 +170,19 @@ def test_rates_are_drawn_as_costs():
     assert row["lo"] < 4 < row["hi"]
 
 
+@pytest.mark.parametrize(
+    ("metric", "told"), [("throughput_rps", "at most"), ("cpu_per_mib_s", "at least")]
+)
+def test_a_bound_is_not_drawn_as_a_value(tmp_path, metric, told):
+    poll = ratio("poll", 0.25, "lower", metric=metric)
+    designs = {"thread": ratio("thread", 3, "higher", metric=metric), "poll": poll}
+    assert "bottleneck" not in guide.draw([(ENTRY, designs)], [], tmp_path)
+    designs["poll"] = poll | {"bound": "at least"}
+    source = guide.draw([(ENTRY, designs)], [], tmp_path)
+    assert f"the ratio is {told} this for poll (all talk)." in source
+    assert f"all talk: poll {told} " in source
+
+
 @pytest.mark.parametrize("bounds", [{}, {"lo": None, "hi": None}])
 def test_a_dot_without_interval_is_told_of(tmp_path, bounds):
     poll = ratio("poll", 2, "higher") | bounds

@@ -313,10 +313,19 @@ def draw(situations: Sequence[Situation], registry: Registry, folder: Path) -> s
         text.set_text(_KINDS[text.get_text().removeprefix("design ")])
     figures.save(figure, folder, "guide")
     costs = "; ".join(
-        f"{r.situation}: {r.design} {r.value:.2g}" for r in rows.itertuples()
+        f"{r.situation}: {r.design} {f'{r.bound} {r.value:.2g}'.strip()}"
+        for r in rows.itertuples()
     )
     alt = md.attribute(f"Forest plot: cost of a request against epoll. {costs}.")
-    caption = fragments.caption("costs", few=rows["lo"].isna().any())
+    caption = fragments.caption(
+        "costs",
+        few=rows["lo"].isna().any(),
+        bounds=listing(
+            f"{r.bound} this for {_KINDS[r.design]} ({md.escape(r.situation)})"
+            for r in rows.itertuples()
+            if r.bound
+        ),
+    )
     image = FOLDER / "guide.svg"
     return f'![{caption}]({image}){{#{FIGURE} print-width={_PRINT} fig-alt="{alt}"}}\n'
 
@@ -329,11 +338,14 @@ def _costs(situations: Sequence[Situation]) -> Iterator[dict[str, Any]]:
             if row is None or row["value"] is None:
                 continue
             ends = [float("nan") if row[k] is None else row[k] for k in _ENDS]
+            bound = row.get("bound") or ""
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
+                bound = {"at least": "at most", "at most": "at least"}.get(bound, "")
             of = entry.get("reference") or ("stale" if entry.get("stale") else "")
             suffix = f" ({of})" if of else ""
             labels = {"situation": entry["figure"] + suffix, "design": name}
+            labels["bound"] = bound
             yield labels | dict(zip(_ENDS, ends, strict=True))
 
 
