@@ -81,6 +81,17 @@ def test_a_number_without_spread_keeps_all_digits(tmp_path):
     assert 610252800.0 in [row["value"] for row in study["rows"]]
 
 
+@pytest.mark.parametrize("units", [("client", "clients"), ("clients", "client")])
+def test_the_unit_of_an_axis_is_that_of_many(tmp_path, units):
+    folder = made.write_run(tmp_path) / made.STUDY
+    at = {"study": made.STUDY, "metric": "carried"}
+    cells = [at | {"model": u} | made.value(1.0, unit=u) for u in units]
+    made.write_cells(folder, cells)
+    (study,) = explorer.content([made.load(tmp_path)])["studies"]
+    (carried,) = (q for q in study["quantities"] if q["id"] == "carried")
+    assert carried["unit"] == "clients"
+
+
 def test_a_stale_study_says_so(tmp_path):
     made.outdate(made.write_run(tmp_path) / made.STUDY)
     (study,) = explorer.content([made.load(tmp_path)])["studies"]

@@ -101,7 +101,8 @@ def _study(name: str, title: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     numbers = []
     for row in rows:
         quantity, at = _quantity(row), row["levels"]
-        quantities.setdefault(quantity["id"], quantity)
+        known = quantities.setdefault(quantity["id"], quantity)
+        known["unit"] = max(known["unit"], quantity["unit"], key=len)  # not of one
         place = list(quantities).index(quantity["id"])
         values = [called(f, report.level(at[f])) if f in at else None for f in factors]
         numbers.append({"q": place, "run": row["run"], "at": values, **_number(row)})
