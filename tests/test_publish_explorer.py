@@ -92,6 +92,16 @@ def test_the_unit_of_an_axis_is_that_of_many(tmp_path, units):
     assert carried["unit"] == "clients"
 
 
+def test_an_exact_number_has_no_n(tmp_path):
+    """It was said to have been measured 0 times."""
+    folder = made.write_run(tmp_path) / made.STUDY
+    exact = {"lo": 9.0, "hi": 9.0, "n": 0, "level": 1.0, "method": "exact"}
+    at = {"study": made.STUDY, "model": "epoll", "metric": "carried"}
+    made.write_cells(folder, [at | made.value(9.0, unit="") | exact])
+    (study,) = explorer.content([made.load(tmp_path)])["studies"]
+    assert "exact" in [row["n"] for row in study["rows"]]
+
+
 def test_a_stale_study_says_so(tmp_path):
     made.outdate(made.write_run(tmp_path) / made.STUDY)
     (study,) = explorer.content([made.load(tmp_path)])["studies"]

@@ -133,7 +133,8 @@ def _number(row: Mapping[str, Any]) -> dict[str, Any]:
         k: None if row[k] is None else float(f"{row[k]:.{digits}g}")
         for k in ("value", "lo", "hi")
     }
-    number["n"] = int(row["n"])
+    # as on hover: what is counted once, or set, has no n
+    number["n"] = row["method"] if row["method"] == "exact" else int(row["n"])
     if row["text"]:
         number["text"] = row["text"].removeprefix(f"{row['bound']} ")
     return number | {k: row[k] for k in ("verdict", "bound") if row.get(k)}
