@@ -259,6 +259,17 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
     assert not (paper / guide.FOLDER / "beside.qmd").read_text().strip()
 
 
+def test_a_finding_is_called_by_its_number_in_the_list(tmp_path):
+    """Behind one without a number of a run the others were counted down."""
+    (tmp_path / "sections").mkdir()
+    number = '[]{.number of="s/m" model="a" brief="a thread"}'
+    items = ("No number.", f"It pays {number}.", f"It pays {number} again.")
+    text = "".join(f"{i}. {item}\n" for i, item in enumerate(items, 1))
+    (tmp_path / guide.FINDINGS).write_text(text)
+    rows = guide.beside(tmp_path, [{"s/m model=a": {"value": 2}}, {}])
+    assert rows == {f"{i} a thread": [{"value": 2}, None] for i in (2, 3)}
+
+
 def found(*pairs):
     """Return findings by what they are about: rows of the run and of another."""
     rows = [[ratio("thread", v, w, width=1.05) for v, w in pair] for pair in pairs]

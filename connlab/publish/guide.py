@@ -382,14 +382,13 @@ def beside(paper: Path, rows_of: Sequence[Rows]) -> Beside:
     """
     text = sources.COMMENT.sub("", sources.text_of(paper / FINDINGS))
     items = re.split(r"^\d+\. ", text, flags=re.MULTILINE)[1:]
-    briefs = {}
-    for number in filter(None, map(sources.NUMBER.search, items)):
-        given = dict(sources.ATTRIBUTE.findall(number[1]))
-        briefs[sources.address(number[1])] = given.get("brief", "")
-    return {
-        f"{i} {brief}".strip(): [by_address.get(address) for by_address in rows_of]
-        for i, (address, brief) in enumerate(briefs.items(), 1)
-    }
+    found = {}
+    for i, number in enumerate(map(sources.NUMBER.search, items), 1):
+        if number:
+            brief = dict(sources.ATTRIBUTE.findall(number[1])).get("brief", "")
+            address = sources.address(number[1])
+            found[f"{i} {brief}".strip()] = [rows.get(address) for rows in rows_of]
+    return found
 
 
 def _directions(found: Beside) -> Iterator[tuple[Row, Sequence[Row]]]:
