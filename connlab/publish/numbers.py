@@ -94,9 +94,9 @@ def table(
     """Set a table whose caption its section has.
 
     Columns of nothing but dashes are left out; the first names the rows and stays.
-    That a number has no interval shows by its lack of brackets, and on hover. A table
-    of a reference names it as `source`; ``numbers.lua`` puts that into the caption, or
-    that the table is `stale`.
+    That a number has no interval shows by its lack of brackets. A table of a reference
+    names it as `source`; ``numbers.lua`` puts that into the caption, or that the table
+    is `stale`.
     """
     text = _table(printed, marks)
     if source or stale:  # no part of the cell's width
