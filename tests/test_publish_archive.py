@@ -319,6 +319,13 @@ def test_the_paper_is_made_from_the_results(by_id):
     assert "made-up 1.0" in action["description"]
 
 
+def test_runs_that_the_paper_prints_and_the_deposit_lacks_are_named(tree):
+    assert "not here" not in entities(packed())["#paper"]["description"]
+    made.edit(tree / archive.PAPER / rendering.STAMP, beside=["reference-a", "b"])
+    told = "numbers of reference-a and b too, which are not here."
+    assert told in entities(packed())["#paper"]["description"]
+
+
 # ---- what is refused ---------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from connlab import publish, schema
-from connlab.publish import lacking, ledger, prepare, reference, results
+from connlab.publish import lacking, ledger, prepare, reference, rendering, results
 
 #: of each claim: the run's verdict, the reference's, and whether they agree
 CLAIMS = {
@@ -219,6 +219,8 @@ def test_the_paper_shows_both_verdicts_and_their_agreement(runs, monkeypatch):
     assert html.count("tbl-reference") >= 2  # the table, and the sentence on it
     assert publish.check(done.html.parent) == []
     assert loaded == [made.RUN, reference.NAME]  # each once
+    stamp = schema.read_json(done.html.parent / rendering.STAMP)
+    assert stamp["beside"] == [reference.NAME]
 
 
 def test_a_broken_reference_does_not_stop_the_paper(runs, tmp_path):

@@ -2,10 +2,10 @@
 
     git ls-files + runs/NAME + paper/_output -> build/archive/connlab-NAME-DAY.zip
 
-Unpacked, it is a tree in which ``make render RUN=NAME`` works, and an RO-Crate, which
-`connlab.publish.crate` describes. The same inputs give the same bytes: names are
-sorted, every entry carries the day of the run, and neither the time nor the folder of
-the packing is in it.
+Unpacked, it is a tree in which ``make render RUN=NAME`` works, without the references
+that the paper has beside the run; and an RO-Crate, which `connlab.publish.crate`
+describes. The same inputs give the same bytes: names are sorted, every entry carries
+the day of the run, and neither the time nor the folder of the packing is in it.
 """
 
 import io

@@ -23,6 +23,7 @@ from rocrate.rocrate import ROCrate
 from connlab.publish import provenance
 from connlab.publish.results import Run, Study
 from connlab.report import CELLS, RATIOS
+from connlab.study.formatting import listing
 from connlab.study.results import machine_of
 
 NAME = "ro-crate-metadata.json"
@@ -39,7 +40,7 @@ def describe(run: Run, contents: Contents, stamp: Mapping[str, Any]) -> dict[str
     """Return the crate's metadata, ready to be written as JSON.
 
     ``contents`` holds every file of the deposit by its name there; ``stamp`` is what
-    the renderer noted of the set paper: ``renderer`` and ``files``.
+    the renderer noted of the set paper: ``renderer``, ``files`` and runs ``beside``.
     """
     crate = ROCrate(version=VERSION)
     crate.metadata["name"] = "What this crate holds"
@@ -181,9 +182,16 @@ def _paper(
         result=_links(f"paper/_output/{name}" for name in stamp["files"]),
         properties={
             "name": "Set the paper",
-            "description": f"Set with {stamp['renderer']}.",
+            "description": f"Set with {stamp['renderer']}.{_beside(stamp)}",
         },
     )
+
+
+def _beside(stamp: Mapping[str, Any]) -> str:
+    """Name the runs whose numbers the paper prints and this crate does not hold."""
+    if not stamp.get("beside"):
+        return ""
+    return f" It prints numbers of {listing(stamp['beside'])} too, which are not here."
 
 
 # ---- files -------------------------------------------------------------------

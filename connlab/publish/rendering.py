@@ -65,7 +65,7 @@ def render(
             instead=chosen.instead,
             problems=tuple(problems),
         )
-        _stamp(rendered, loaded)
+        _stamp(rendered, loaded, beside=[other.name for other in others.values()])
     return rendered
 
 
@@ -95,11 +95,12 @@ def numbers_of(run: results.Run) -> dict[str, str]:
     return {name: known for name, known in digests.items() if known}
 
 
-def _stamp(rendered: Rendered, run: results.Run) -> None:
+def _stamp(rendered: Rendered, run: results.Run, *, beside: list[str]) -> None:
     facts = asdict(rendered)
     paths = [facts.pop(name) for name in ("html", "pdf", "supplement", "explorer")]
     facts |= {
         "run": run.name,
+        "beside": beside,
         "numbers": numbers_of(run),
         "seconds": round(rendered.seconds, 2),
         "files": {p.name: digest(p) for p in paths if p},
