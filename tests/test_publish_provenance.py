@@ -73,7 +73,7 @@ def test_studies_that_were_measured_elsewhere_are_named_with_what_differs():
     new = {"kernel": "6.2", "cpu": "X", "binaries": {"server": "a"}, "governor": None}
     old = new | {"kernel": "6.1", "governor": "powersave", "cpu_quota": 1.5}
     built = new | {"binaries": {"server": "b"}}
-    over_hosts = old | {"clients": [old]}
+    over_hosts = new | {"clients": [old], "cores": 1}
     environments = {"n": new, "o": old, "b": built, "h": over_hosts}
     studies = {
         name: {"environment": name[0]} for name in ("n1", "o1", "b1", "h1", "o2")
@@ -87,6 +87,8 @@ def test_studies_that_were_measured_elsewhere_are_named_with_what_differs():
     assert told == {"environment of o1, o2": said}
     del studies["o1"], studies["o2"]
     assert not any(n.startswith("env") for n, _ in provenance.machine_facts(manifest))
+    environments["h"] |= {"kernel": "5.9"}
+    assert ("environment of h1", "kernel 5.9") in provenance.machine_facts(manifest)
 
 
 def test_the_machine_is_that_of_the_table(tmp_path):

@@ -278,22 +278,25 @@ def _other_programs(manifest: dict[str, Any]) -> list[tuple[str, str]]:
 def _other_environments(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     """Name studies that were measured with another kernel or processor, and what it is.
 
-    Not those over hosts, which are described with their study.
+    Of those over hosts it is the server's; how many cores they have says their study.
     """
     known = manifest.get("environments") or {}
     newest = known.get(manifest.get("environment")) or {}
     studies: dict[str, list[str]] = {}
     for study, entry in (manifest.get("studies") or {}).items():
         facts = known.get(entry.get("environment")) or newest
-        if "clients" in facts or "clients" in newest:
-            continue
+        over_hosts = "clients" in facts or "clients" in newest
+        untold = {"binaries"} | (_OF_HOSTS if over_hosts else set())
         names = [n for n in {**facts, **newest} if facts.get(n) != newest.get(n)]
-        told = [_told(n, facts.get(n)) for n in names if n != "binaries"]
+        told = [_told(n, facts.get(n)) for n in names if n not in untold]
         if told:
             studies.setdefault(", ".join(told), []).append(study)
     return [
         (f"environment of {', '.join(names)}", text) for text, names in studies.items()
     ]
+
+
+_OF_HOSTS = {"clients", "stand_in", "cores", "chosen_cores", "physical_cores"}
 
 
 def _told(name: str, value: Any) -> str:
