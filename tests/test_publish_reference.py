@@ -110,6 +110,8 @@ def test_the_table_says_that_its_numbers_are_stale(runs, tmp_path):
 def test_models_are_called_as_on_the_figures(runs, tmp_path):
     rows = [{"name": "epoll", "family": "readiness", "label": "epoll, level-triggered"}]
     made.edit(runs / made.RUN / "manifest.json", registry={"models": rows})
+    old = {"models": [rows[0] | {"label": "of long ago"}]}
+    made.edit(runs / reference.NAME / "manifest.json", registry=old)
     assert "| epoll, level-triggered |" in pieces(runs, tmp_path)[1]
 
 

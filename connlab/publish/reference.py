@@ -209,7 +209,7 @@ def _numbers(run: Run, name: str, other: Run, paper: Path) -> str:
     highest = pairs.sort_index().groupby("model").tail(1).fillna("—").reset_index()
     if highest.empty:
         return ""
-    models = [*run.registry, *other.registry]
+    models = [*other.registry, *run.registry]  # a label of today is the run's
     labels = {model["name"]: model.get("label") for model in models}
     highest["model"] = highest["model"].replace(labels)
     highest["connections"] = highest["connections"].map(plain)
