@@ -87,6 +87,8 @@ def test_studies_that_were_measured_elsewhere_are_named_with_what_differs():
     assert told == {"environment of o1, o2": said}
     del studies["o1"], studies["o2"]
     assert not any(n.startswith("env") for n, _ in provenance.machine_facts(manifest))
+    unknown = provenance.machine_facts(manifest | {"environment": None})
+    assert not any(n.startswith("env") for n, _ in unknown)
     environments["h"] |= {"kernel": "5.9"}
     assert ("environment of h1", "kernel 5.9") in provenance.machine_facts(manifest)
 

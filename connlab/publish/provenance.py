@@ -281,9 +281,9 @@ def _other_environments(manifest: dict[str, Any]) -> list[tuple[str, str]]:
     Of those over hosts it is the server's; how many cores they have says their study.
     """
     known = manifest.get("environments") or {}
-    newest = known.get(manifest.get("environment")) or {}
+    newest = known.get(manifest.get("environment"))
     studies: dict[str, list[str]] = {}
-    for study, entry in (manifest.get("studies") or {}).items():
+    for study, entry in (manifest.get("studies") or {}).items() if newest else ():
         facts = known.get(entry.get("environment")) or newest
         over_hosts = "clients" in facts or "clients" in newest
         untold = {"binaries"} | (_OF_HOSTS if over_hosts else set())
