@@ -439,7 +439,7 @@ static uint64_t counting_from_ns(const struct rounds *r,
     const struct plan *plan = r->plan;
     const struct slice_part *parts = &sum->parts;
     bool lone = plan->targets[sum->target].active == 1 && plan->rate == 0 &&
-                plan->think.mean_ns == 0;
+                plan->think.mean_ns == 0 && plan->byte_rate == 0;
     if (lone && parts->requests > 0 && sum->end_ns == parts->last_answer_ns)
         return clock_later(sum->end_ns - parts->response_ns, sum->begin_ns);
     return clock_earlier(sum->begin_ns + plan->lead_in_ns, sum->end_ns);
