@@ -66,17 +66,16 @@ def write(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     """Write the guide of a run, and its findings beside those of the references."""
     references = {label: other.numbers for label, other in others.items()}
     families = {str(row["name"]): str(row.get("family", "")) for row in run.registry}
+    alone = {name for name, family in families.items() if family == ONE_BY_ONE}
     situations = []
     for entry in yaml.safe_load((paper / SITUATIONS).read_text("utf-8")):
         entry["stale"] = run.is_stale(entry["study"], entry.get("closer", ""))
         told, designs = with_ratios(entry, run.numbers, references)
         teller = others.get(told.get("reference"), run)
-        lost_ = lost(teller.results_of(entry["study"]), entry)
-        fit, none = (
-            {n: x for n, x in found.items() if families.get(n) != ONE_BY_ONE}
-            for found in (designs, lost_)
-        )
-        situations.append(({**told, "lost": none}, fit))
+        gone = lost(teller.results_of(entry["study"]), entry)
+        fit = {n: row for n, row in designs.items() if n not in alone}
+        many = {n: why for n, why in gone.items() if n not in alone}
+        situations.append(({**told, "lost": many}, fit))
     found = beside(paper, [run.numbers, *references.values()])
     pieces = {
         TABLE: table(situations, families),
