@@ -503,7 +503,8 @@ def _bounded(frame: pd.DataFrame) -> list[str]:
     return [with_bound(row, row["text"]) for row in rows]
 
 
-_OPPOSITE = {"at least": "at most", "at most": "at least", "": ""}
+OPPOSITE = {"at least": "at most", "at most": "at least", "": ""}
+"""What a bound of a number, as from `bound`, is of its inverse."""
 
 
 def _bounds(pairs: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
@@ -521,5 +522,5 @@ def _bounds(pairs: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
         arm = tuple(row[name] for name in names)
         sides = arm in known, (*arm[:-1], row["against"]) in known
         word = bound({**row, "bound": sides[0] != sides[1]})
-        words.append(word if sides[0] else _OPPOSITE[word])
+        words.append(word if sides[0] else OPPOSITE[word])
     return words

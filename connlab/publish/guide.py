@@ -340,7 +340,7 @@ def _costs(situations: Sequence[Situation]) -> Iterator[dict[str, Any]]:
             bound = row.get("bound") or ""
             if metric(row["metric"]).better == "higher":
                 ends = [1 / ends[0], 1 / ends[2], 1 / ends[1]]
-                bound = {"at least": "at most", "at most": "at least"}.get(bound, "")
+                bound = report.OPPOSITE[bound]
             of = entry.get("reference") or ("stale" if entry.get("stale") else "")
             suffix = f" ({of})" if of else ""
             labels = {"situation": entry["figure"] + suffix, "design": name}
