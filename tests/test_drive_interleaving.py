@@ -213,6 +213,40 @@ def test_a_set_holds_so_many_processes_whose_pages_are_shared():
     assert capacity.PROCESSES_MOST < 2 * 1000
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_a_set_hold_as_many_servers_as_each_other(seed):
+    """A process for each of 1000 clients leaves no room for another such server."""
+    names = [f"prefork-{n}" for n in range(4)]
+    names += [f"loop-{n}" for n in range(13)]
+    models = MODELS | {
+        name: model(name, **(PREFORK if name.startswith("prefork") else {}))
+        for name in names
+    }
+    cells = [cell(name, 1000, workers=1000) for name in ("epoll", *names)]
+    slots = grid.round_of(range(18), number=0, counts=[0] * 18, seed=seed)
+    groups = grouped(
+        cells, ("model", "workers"), slots=slots, models=models, room=lambda: WIDE
+    )
+    others = [[s.cell for s in group.slots if s.cell] for group in groups]
+    assert sorted(map(len, others)) == [4, 4, 4, 5]
+    assert sorted(n for part in others for n in part if n <= 4) == [1, 2, 3, 4]
+    assert all(min(part) <= 4 for part in others)
+    assert sorted(len(group.carried) for group in groups) == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_set_is_divided_into_as_few_parts_as_hold_it(seed):
+    """In whatever order its servers come: 6 + 3 and 5 + 4, each beside the baseline."""
+    cells = [cell("uring-workers", 10, workers=n) for n in (1, 6, 5, 4, 3)]
+    slots = grid.round_of(range(5), number=0, counts=[0] * 5, seed=seed)
+    room = dataclasses.replace(WIDE, locked_bytes=10 * capacity.RING_BYTES)
+    groups = grouped(cells, ("workers",), slots=slots, room=lambda: room)
+    assert sorted(sorted(s.cell for s in group.all) for group in groups) == [
+        [0, 1, 4],
+        [0, 2, 3],
+    ]
+
+
 FEW = {
     "a user": ({"connections": 1}, True),
     "two users": ({"connections": 2}, True),

@@ -66,6 +66,12 @@ class Room:
         room = replace(self, processes=PROCESSES_MOST)
         return all(map(operator.ge, astuple(room), astuple(need)))
 
+    def share(self, need: Room) -> float:
+        """Return the largest part of any of it that is needed."""
+        room = replace(self, processes=PROCESSES_MOST)
+        each = zip(astuple(need), astuple(room), strict=True)
+        return max(n / has if has else math.inf for n, has in each if n)
+
 
 def local_room() -> Room:
     """Return what one set may use of this machine as it is now."""

@@ -211,7 +211,11 @@ def _divided(
     models: Mapping[str, schema.Model],
     room: capacity.Room,
 ) -> list[Group]:
-    """Divide a trial until there is room for each part beside its baselines."""
+    """Divide a trial into as few parts as there is room for beside their baselines.
+
+    Parts hold about as many servers each: beside few others a baseline takes turns as
+    a single server, whose noise is in all of their ratios.
+    """
     baselines = whole.baselines
     need = {n: capacity.needed(models[cells[n]["model"]], cells[n]) for n in baselines}
 
@@ -221,20 +225,44 @@ def _divided(
             return False
         return room.holds(sum((need[slot.cell] for slot in beside), capacity.Room()))
 
-    # slots whose cells differ in `OWN_OF_TARGETS` only, baselines first
+    # slots whose cells differ in `OWN_OF_TARGETS` only, baselines first, then what
+    # needs most
     units: dict[str, list[grid.Slot]] = {}
-    for slot in sorted(whole.slots, key=lambda s: s.cell not in baselines.values()):
+    first = set(baselines.values())
+    need_of = {slot: room.share(need[slot.cell]) for slot in whole.slots}
+    for slot in sorted(whole.slots, key=lambda s: (s.cell not in first, -need_of[s])):
         own = {k: v for k, v in cells[slot.cell].items() if k not in OWN_OF_TARGETS}
         units.setdefault(grid.cell_key(own), []).append(slot)
-    parts: list[list[grid.Slot]] = [[]]
+    pieces: list[list[grid.Slot]] = []
     for unit in units.values():
-        for piece in [unit] if fits(unit) else [[slot] for slot in unit]:
-            its_own = {baselines[slot.cell] for slot in piece}
-            has_others = any(slot.cell not in its_own for slot in parts[-1])
-            if has_others and not fits([*parts[-1], *piece]):
-                parts.append([])
-            parts[-1] += piece
+        pieces += [unit] if fits(unit) else [[slot] for slot in unit]
+    counts = range(1, len(pieces) + 1)
+    parts = next(filter(None, (_placed(pieces, n, baselines, fits) for n in counts)))
     return [replace(whole, slots=tuple(part)) for part in parts]
+
+
+def _placed(
+    pieces: Sequence[Sequence[grid.Slot]],
+    count: int,
+    baselines: Mapping[int, int],
+    fits: Callable[[Sequence[grid.Slot]], bool],
+) -> list[list[grid.Slot]] | None:
+    """Place each piece in the part of so many that has fewest; None without room."""
+    parts: list[list[grid.Slot]] = [[] for _ in range(count)]
+
+    def others(part: Sequence[grid.Slot]) -> int:
+        return sum(baselines[slot.cell] != slot.cell for slot in part)
+
+    for piece in pieces:
+        its_own = {baselines[slot.cell] for slot in piece}
+        for part in sorted(parts, key=others):
+            # beside its baseline alone there has to be room
+            if its_own.issuperset(s.cell for s in part) or fits([*part, *piece]):
+                part += piece
+                break
+        else:
+            return None
+    return [part for part in parts if part]
 
 
 def takes_turns(model: schema.Model, cell: Mapping[str, Any], tasks: int) -> bool:
