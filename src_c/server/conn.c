@@ -332,7 +332,7 @@ enum want conn_sent(struct conn *conn, size_t n)
     conn->out.bytes += n;
     conn->out.length -= n;
     if (conn->out.length > 0) {
-        if (n > 0 && options_of(conn)->timed)
+        if (n > 0 && options_of(conn)->timed && !conn->timed_out)
             deadline_move(conn);
         return WANT_WRITE;
     }

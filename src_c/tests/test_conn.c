@@ -292,6 +292,8 @@ static void who_is_late_is_told_and_closed(void)
     assert(unsent_is(conn, "ERR the line took too long\n"));
     assert(conn_deadline_ns(conn) <= clock_now_ns() + NS_PER_S);
     assert(conn_deadline_ns(conn) > clock_now_ns());
+    assert(conn_sent(conn, 4) == WANT_WRITE); /* nor for the rest of it */
+    assert(conn_deadline_ns(conn) <= clock_now_ns() + NS_PER_S);
     assert(conn_timed_out(conn) == WANT_CLOSE && !conn_unsent(conn).length);
     assert(server.stats->timeouts[TIMEOUT_HEADER] == 1);
     assert(server.stats->timeouts[TIMEOUT_IDLE] == 0);
