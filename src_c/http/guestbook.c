@@ -125,15 +125,26 @@ static bool stops_reading(enum guestbook_result result)
     return result == GUESTBOOK_INCOMPLETE || result == GUESTBOOK_NOT_RESP;
 }
 
-/* Both values are read also when the first is an error: else the second would
- * be taken for the reply to the next request. */
+/* Whether the next value is of the kind that its command answers with. */
+static enum guestbook_result read_kind(struct span reply, size_t *at,
+                                       enum resp_kind wanted)
+{
+    enum resp_kind kind = resp_next(reply, at).kind;
+    enum guestbook_result result = result_of(kind);
+    return result != GUESTBOOK_DONE || kind == wanted ? result
+                                                      : GUESTBOOK_ERROR;
+}
+
+/* LPUSH says how many there are now, LTRIM says OK. Both values are read also
+ * when the first is an error: else the second would be taken for the reply to
+ * the next request. */
 enum guestbook_result guestbook_written(struct span reply)
 {
     size_t at = 0;
-    enum guestbook_result first = result_of(resp_next(reply, &at).kind);
+    enum guestbook_result first = read_kind(reply, &at, RESP_NUMBER);
     if (stops_reading(first))
         return first;
-    enum guestbook_result second = result_of(resp_next(reply, &at).kind);
+    enum guestbook_result second = read_kind(reply, &at, RESP_STATUS);
     return second == GUESTBOOK_DONE ? first : second;
 }
 

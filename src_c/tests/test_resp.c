@@ -275,6 +275,8 @@ static void a_write_is_done_when_both_commands_are(void)
     assert(guestbook_written(span("-ERR\r\n+OK\r\n")) == GUESTBOOK_ERROR);
     assert(guestbook_written(span(":1\r\n-OOM\r\n")) == GUESTBOOK_ERROR);
     assert(guestbook_written(span("-ERR\r\n")) == GUESTBOOK_INCOMPLETE);
+    assert(guestbook_written(span("$-1\r\n+OK\r\n")) == GUESTBOOK_ERROR);
+    assert(guestbook_written(span(":1\r\n*-1\r\n")) == GUESTBOOK_ERROR);
     assert(guestbook_written(span("<html>\r\n")) == GUESTBOOK_NOT_RESP);
     assert(guestbook_written(span("*0\r\n:1\r\n")) == GUESTBOOK_NOT_RESP);
 }
