@@ -154,7 +154,8 @@ struct page {
     unsigned count;
 };
 
-/* INCR says a number, GET a string of digits, or nothing before the first. */
+/* INCR says a number, GET a string of digits, or nothing before the first. One
+ * below zero, which anybody may set, counts no visits. */
 static enum guestbook_result read_visitors(struct span reply, size_t *at,
                                            uint64_t *visitors)
 {
@@ -164,7 +165,8 @@ static enum guestbook_result read_visitors(struct span reply, size_t *at,
         return GUESTBOOK_ERROR;
     bool counted = value.kind == RESP_NUMBER;
     *visitors = (uint64_t)value.number + !counted;
-    return value.kind == RESP_STATUS ? GUESTBOOK_ERROR : result;
+    bool wrong = value.kind == RESP_STATUS || value.number < 0;
+    return wrong ? GUESTBOOK_ERROR : result;
 }
 
 /* The remarks of an array; more of them than a page shows are read past. */

@@ -188,6 +188,7 @@ static void the_page_shows_what_redis_said(void)
            GUESTBOOK_NOT_RESP);
     assert(page("+OK\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
     assert(page(":1\r\n:2\r\n", sizeof text, text) == GUESTBOOK_ERROR);
+    assert(page(":-3\r\n*0\r\n", sizeof text, text) == GUESTBOOK_ERROR);
 }
 
 /* What a HEAD asks for shows the page of the GET that would come next. */
