@@ -488,3 +488,14 @@ def test_an_idle_connection_that_redis_closes_is_closed(model, root, redis):
 )
 def test_wrong_flags_are_named_with_what_is_allowed(flags, message):
     assert message in refused("epoll", "--workload", "http", *flags)
+
+
+def test_a_guestbook_page_that_is_too_large_is_said_and_not_cut(tmp_path):
+    page = tmp_path / "guestbook.html"
+    flags = ["--workload", "http", "--root", tmp_path]
+    page.write_bytes(bytes(16 * 1024 + 1))
+    message = f"--root {tmp_path}: guestbook.html has more than 16384 bytes"
+    assert message in refused("epoll", *flags)
+    page.write_bytes(bytes(16 * 1024))
+    with serving("epoll", *flags) as server:
+        assert request(server, "GET", "/guestbook.html")[0] == 200

@@ -37,22 +37,27 @@ static const char built_in_page[] =
     "<button>Leave a remark</button></form>\n"
     "<ul>\n{{remarks}}</ul>\n";
 
-static char from_file[TEMPLATE_MAX];
+static char from_file[TEMPLATE_MAX + 1];
 static struct span template = {built_in_page, sizeof built_in_page - 1};
 
-void guestbook_setup(const char *root)
+const char *guestbook_setup(const char *root)
 {
+    static char wrong[320];
     char path[4096];
     if (!root)
-        return;
+        return NULL;
     snprintf(path, sizeof path, "%s/guestbook.html", root);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return;
+        return NULL;
     ssize_t n = read(fd, from_file, sizeof from_file);
     if (n > 0)
         template = (struct span){from_file, (size_t)n};
     close(fd);
+    snprintf(wrong, sizeof wrong,
+             "--root %.200s: guestbook.html has more than %d bytes", root,
+             TEMPLATE_MAX);
+    return n > TEMPLATE_MAX ? wrong : NULL;
 }
 
 /* --- commands --------------------------------------------------------- */

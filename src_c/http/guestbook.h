@@ -19,8 +19,8 @@ enum {
     GUESTBOOK_REMARK_MAX = 1000, /* bytes of one */
 };
 
-/* Reads the template; once, before any fork. */
-void guestbook_setup(const char *root);
+/* Reads the template; once, before any fork. Returns NULL, or what is wrong. */
+const char *guestbook_setup(const char *root);
 
 /* The commands behind a GET, and behind a HEAD. */
 extern const struct span guestbook_read, guestbook_peek;

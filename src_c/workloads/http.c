@@ -56,7 +56,8 @@ enum { NEXT_REQUEST = -1 };
 static const char *http_setup(const struct workload_options *options)
 {
     const char *wrong = files_setup(options->root);
-    guestbook_setup(options->root);
+    if (!wrong)
+        wrong = guestbook_setup(options->root);
     return wrong ? wrong : redis_setup(options->redis);
 }
 
