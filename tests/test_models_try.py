@@ -8,11 +8,13 @@ from conftest import ROOT, ran
 
 from connlab.judge import calls
 from connlab.publish import models
+from tests.conformance.harness import eventually, serving
 
-TRY = {
-    path.stem: models.header(path.read_text()).parts["Try"]
+PARTS = {
+    path.stem: models.header(path.read_text()).parts
     for path in sorted((ROOT / "src_c" / "models").glob("*.c"))
 }
+TRY = {name: parts["Try"] for name, parts in PARTS.items()}
 COMMANDS = [
     (name, command)
     for name, text in TRY.items()
@@ -54,3 +56,22 @@ def test_a_request_makes_the_calls_that_the_header_says(name, build_dir):
     assert all(call in TRY[name] for call in found)
     assert found == pytest.approx(COUNTS[name], abs=0.2)
     assert "epoll_ctl" in COUNTS[name] or "epoll_ctl" not in counted.per_request
+
+
+#: what the text under Needs says that each worker takes
+DESCRIPTORS = {
+    name: {"a": 1, "two": 2}[said[1]]
+    for name, parts in PARTS.items()
+    if (said := re.search(r"\b(a|two) descriptors? a worker", parts["Needs"]))
+}
+
+
+@pytest.mark.parametrize("name", DESCRIPTORS)
+def test_a_worker_takes_the_descriptors_that_the_header_says(name):
+    more = 10 * DESCRIPTORS[name]
+    with serving(name, "--workers", 2) as two, serving(name, "--workers", 12) as twelve:
+        assert eventually(lambda: twelve.descriptors() - two.descriptors() == more)
+
+
+def test_there_are_headers_that_say_what_a_worker_takes():
+    assert len(DESCRIPTORS) >= 4

@@ -14,7 +14,7 @@
  *       is the hand-over, without a queue or a wake-up of our own. The loop is
  *       that of epoll-et: epoll_et_serve(), with workers_take_turns(). In
  *       epoll-reuseport the kernel chooses; epoll-pool deals out each event.
- * Needs: Linux 2.6.17; two descriptors a worker.
+ * Needs: Linux 2.6.17; a descriptor a worker.
  * Try:  strace -f build/server epoll-workers --workers 2: accept4 and
  *       EPOLL_CTL_ADD in one thread, everything else in two others.
  */
