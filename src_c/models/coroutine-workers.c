@@ -26,19 +26,26 @@
 #include "server/net.h"
 #include "server/stop.h"
 
-/* The server as one worker sees it: with a listening socket of its own, which
- * is closed with the worker, or it would go on to be dealt clients. */
+struct coroutine_worker {
+    struct server server; /* with the worker's own listening socket */
+    bool served;
+};
+
+/* A listener is closed with its worker, or it would go on to be dealt
+ * clients. */
 static void coroutine_work(struct server *server, unsigned worker, void *shared)
 {
-    struct server *own = (struct server *)shared + worker;
-    *own = *server;
-    own->listen_fd = server->listen_fds[worker];
+    struct coroutine_worker *own = (struct coroutine_worker *)shared + worker;
+    int listen_fd = server->listen_fds[worker];
+    own->server = *server;
+    own->server.listen_fd = listen_fd;
     if (worker > 0) /* the first one is watched already */
-        stop_watch_listener(own->listen_fd);
+        stop_watch_listener(listen_fd);
     workers_take_turns(server);
-    coroutine_serve(own, model_slot(server, worker));
-    stop_unwatch_listener(own->listen_fd);
-    close(own->listen_fd);
+    own->served =
+        coroutine_serve(&own->server, model_slot(server, worker)) == 0;
+    stop_unwatch_listener(listen_fd);
+    close(listen_fd);
 }
 
 /* The calling thread only waits: ThreadSanitizer, which cannot deliver a
@@ -46,7 +53,7 @@ static void coroutine_work(struct server *server, unsigned worker, void *shared)
 static int coroutine_workers_run(struct server *server)
 {
     unsigned workers = model_workers(server);
-    struct server *all = calloc(workers, sizeof *all);
+    struct coroutine_worker *all = calloc(workers, sizeof *all);
     if (!all) {
         warn("calloc");
         return -1;
@@ -54,9 +61,12 @@ static int coroutine_workers_run(struct server *server)
     unsigned started = workers_start(server, 0, workers, coroutine_work, all);
     for (unsigned i = started; i < workers; i++)
         close(server->listen_fds[i]);
-    if (threads_wait())
+    bool ended = threads_wait(), served = !ended;
+    for (unsigned i = 0; ended && i < started; i++)
+        served |= all[i].served;
+    if (ended)
         free(all);
-    return started > 0 ? 0 : -1;
+    return served ? 0 : -1;
 }
 
 const struct model_code coroutine_workers_model = {

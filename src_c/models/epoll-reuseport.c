@@ -27,6 +27,7 @@
 struct reuseport_worker {
     struct server server; /* with the worker's own listening socket */
     struct loop *loop;
+    bool served;
 };
 
 /* Before anybody is served, while there are descriptors for it. */
@@ -53,7 +54,8 @@ static void reuseport_work(struct server *server, unsigned worker, void *shared)
     (void)server;
     if (worker > 0) /* the first one is watched already */
         stop_watch_listener(own->server.listen_fd);
-    if (loop_listen(own->loop))
+    own->served = loop_listen(own->loop);
+    if (own->served)
         epoll_et_serve(own->loop);
     reuseport_release(own);
 }
@@ -83,9 +85,12 @@ static int reuseport_run(struct server *server)
         reuseport_release(&all[i]);
     if (made > 0)
         reuseport_work(server, 0, all);
-    if (threads_wait())
+    bool ended = threads_wait(), served = !ended;
+    for (unsigned i = 0; ended && i < started; i++)
+        served |= all[i].served;
+    if (ended)
         free(all);
-    return made > 0 ? 0 : -1;
+    return served ? 0 : -1;
 }
 
 const struct model_code epoll_reuseport_model = {.run = reuseport_run};

@@ -8,7 +8,8 @@
  *                     machine's table is full
  *     SEND_MS=N       each send() takes N ms, whatever signals come
  *     FULL=PORT       epoll_ctl() of a connection to that port fails with ENOSPC,
- *                     as beyond /proc/sys/fs/epoll/max_user_watches
+ *                     as beyond /proc/sys/fs/epoll/max_user_watches; 0: of all that
+ *                     is no connection
  *     DENIED=1        epoll_pwait2() fails with EPERM, as under a seccomp filter
  *                     that is older than the call
  *     NO_THREAD=E     pthread_create() fails with that errno

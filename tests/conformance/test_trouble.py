@@ -1,13 +1,16 @@
 """What must not happen, happens: no memory, threads that hang, thousands to stop."""
 
+import errno
 import os
 import time
 from collections.abc import Callable
 
 import pytest
+from conftest import ran
 
 from tests import upstreams
 from tests.conformance.harness import (
+    PATIENCE_S,
     SANITIZED,
     SERVER,
     SLOWER,
@@ -16,6 +19,7 @@ from tests.conformance.harness import (
     answers,
     echoes,
     eventually,
+    fixed_workers,
     limit_tasks,
     names,
     nobody_may_run,
@@ -24,6 +28,8 @@ from tests.conformance.harness import (
     settled,
     unsanitized,
 )
+
+OVER_EPOLL = [n for n in names() if n.startswith(("epoll", "coroutine", "stackless"))]
 
 
 @unsanitized
@@ -54,9 +60,16 @@ def test_no_memory_does_not_hold_up_the_stop(model, preloaded):
 
 
 @unsanitized
-@pytest.mark.parametrize(
-    "model", [n for n in names() if n.startswith(("epoll", "coroutine"))]
-)
+@pytest.mark.parametrize("model", OVER_EPOLL)
+def test_who_can_watch_nothing_has_failed_to_set_up(model, preloaded):
+    full = {"preexec_fn": preloaded("faults.c", FULL=0), "timeout": PATIENCE_S}
+    done = ran(SERVER, model, *fixed_workers(model, 2), **full)
+    assert done.returncode == 1
+    assert os.strerror(errno.ENOSPC) in done.stderr
+
+
+@unsanitized
+@pytest.mark.parametrize("model", OVER_EPOLL)
 def test_without_epoll_pwait2_it_waits_in_milliseconds(model, preloaded):
     """A delay takes no less than it should, and no more than a rounding."""
     flags, preexec = ["--workload", "work"], preloaded("faults.c", DENIED=1)
