@@ -12,7 +12,8 @@
  *       Connections to Redis belong to a thread too, in an epoll set of its
  *       own: once it has any, the thread waits on that set, which holds the
  *       shared one; then an event wakes every such thread, and one finds it.
- * Needs: Linux 2.6.2 (EPOLLONESHOT); a descriptor a worker.
+ * Needs: Linux 2.6.2 (EPOLLONESHOT); a descriptor a worker. Linux lets 500 sets
+ *       hold another (path_limits in fs/eventpoll.c), so 500 workers at most.
  * Try:  strace -f -c build/server epoll-pool: an epoll_ctl for each request.
  */
 #include <err.h>
@@ -242,7 +243,17 @@ static void pool_free(struct pool *pool)
 }
 
 /* All loops before anybody is served, while there are descriptors for them. */
-static struct pool *pool_new(struct server *server)
+static void pool_make(struct server *server, struct pool *pool, unsigned end)
+{
+    struct loop *loop;
+    while (pool->epoll_fd >= 0 && pool->made < end &&
+           (loop = pool_worker_new(server, pool, pool->made)))
+        pool->loops[pool->made++] = loop;
+    if (pool->made < end)
+        workers_warn(server, pool->made, "epoll_create1 or epoll_ctl");
+}
+
+static struct pool *pool_new(const struct server *server)
 {
     unsigned workers = model_workers(server);
     struct pool *pool =
@@ -253,25 +264,21 @@ static struct pool *pool_new(struct server *server)
     }
     client_list_init(&pool->clients);
     pool->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    for (unsigned i = 0; i < workers && pool->epoll_fd >= 0; i++) {
-        pool->loops[i] = pool_worker_new(server, pool, i);
-        if (!pool->loops[i])
-            break;
-        pool->made++;
-    }
-    if (pool->made < workers)
-        workers_warn(server, pool->made, "epoll_create1");
     return pool;
 }
 
-/* Worker 0 is the calling thread, and has the listening socket watched. */
+/* Worker 0 is the calling thread, and has the listening socket watched; before
+ * the others are made, for the kernel counts the sets that hold the shared one
+ * once there is something in it. */
 static int epoll_pool_run(struct server *server)
 {
     struct pool *pool = pool_new(server);
     if (!pool)
         return -1;
+    pool_make(server, pool, 1);
     bool listens = pool->made > 0 && loop_listen(pool->loops[0]);
     if (listens) {
+        pool_make(server, pool, model_workers(server));
         unsigned made = pool->made;
         pool->untold = made;
         unsigned end = workers_start(server, 1, made, epoll_pool_work, pool);

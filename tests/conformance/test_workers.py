@@ -52,6 +52,15 @@ def test_as_many_workers_as_asked_for_are_started(model, processes):
     assert len(stats["requests_per_worker"]) == 3 * processes
 
 
+def test_a_set_that_no_more_sets_may_hold_is_waited_on_by_fewer_workers():
+    """At 500 (path_limits in fs/eventpoll.c); it ended with "Invalid argument"."""
+    with serving("epoll-pool", "--workers", 600) as server:
+        assert server.serves()
+        stats = server.stop()
+    assert stats["workers_started"] == 500
+    assert "500 of 600 workers started: epoll_create1 or epoll_ctl" in server.stderr
+
+
 @pytest.mark.parametrize("model", names(queue=True))
 def test_one_is_served_one_waits_and_the_rest_are_refused(model):
     with serving(model, "--workers", 1, "--queue", 1) as server:
