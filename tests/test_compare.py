@@ -554,6 +554,26 @@ def test_a_narrow_terminal_cuts_no_number_and_no_word(monkeypatch, width):
     assert sum(line.count("]") for line in lines) == (3 + 2) * len(screen.TITLES)
 
 
+@pytest.mark.parametrize("name", ["uring", "./a-server-of-mine --port {port}"])
+def test_no_terminal_cuts_the_end_of_an_interval(name):
+    """Of 80 columns "[0.01, 389.26]" lost its bracket to "CPU per request"."""
+    cells = ["0.70 [0.05, 10.09]", "1.7 [0.6, 4.7]", "0.2 [0.001, 75.821]"]
+    of_title = dict(zip(screen.TITLES, [*cells, "1.67 [0.01, 389.26]"], strict=True))
+
+    def make(_, metrics, gap):
+        rows = screen.table("against epoll", *(screen.TITLES[m] for m in metrics))
+        said = ["cannot tell"] * len(metrics)
+        given = [of_title[metric] for metric in metrics]
+        screen.add_numbers(rows, name, *given, gap=gap, below=said)
+        return rows
+
+    for width in range(46, 121):
+        text = io.StringIO()
+        console = Console(file=text, width=width)
+        console.print(screen.fitting(console, make, None))
+        assert (width, text.getvalue().count("]")) == (width, len(screen.TITLES))
+
+
 def test_a_narrow_terminal_cuts_no_word_where_intervals_are_not_known_yet(monkeypatch):
     """Of 40 columns "CPU per request" was folded to "reques" and "t"."""
     result = compared(monkeypatch, RATES, noise=0.4, takes_s=9)

@@ -124,17 +124,23 @@ def fitting(
     for size, gap in ((4, " "), (4, "\n"), (2, "\n"), (1, "\n")):
         parts = (metrics[n : n + size] for n in range(0, len(metrics), size))
         tables = [make(comparison, part, gap) for part in parts]
-        if max(map(_least_width, tables)) <= console.width:
+        if max(_least_width(console, rows) for rows in tables) <= console.width:
             break
     return Group(*(item for table in tables for item in ("", table)))
 
 
-def _least_width(rows: Table) -> int:
-    names, *numbers = rows.columns
-    widths = [column.min_width or 0 for column in numbers]
-    longest = max(len(str(name)) for name in (names.header, *names.cells))
-    # of columns that are too wide rich narrows the widest
-    return min(longest, max(widths) + 1) + sum(2 + width for width in widths)
+def _least_width(console: Console, rows: Table) -> int:
+    """Return the width from which no number is cut.
+
+    Of columns that are too wide rich narrows the widest, all to one width, whatever a
+    column needs: headings and words give way until they are as wide as the numbers.
+    """
+    most = max(column.min_width or 0 for column in rows.columns[1:]) + 1
+    widths = [
+        max(console.measure(part).maximum for part in (column.header, *column.cells))
+        for column in rows.columns
+    ]
+    return sum(min(width, most) for width in widths) + 2 * (len(widths) - 1)
 
 
 def _levels(comparison: Comparison, metrics: Sequence[str], gap: str) -> Table:
