@@ -113,13 +113,19 @@ static inline uint32_t plan_first_user(const struct plan *plan, unsigned target,
                       plan_threads(plan));
 }
 
-/* Whether user `who` of a target makes requests: --active users, spread
- * evenly. */
+/* How many of a target's users before `who` make requests: --active users,
+ * spread evenly. */
+static inline uint64_t plan_active_before(const struct plan_target *target,
+                                          uint64_t who)
+{
+    return who * target->active / target->connections;
+}
+
 static inline bool plan_is_active(const struct plan_target *target,
                                   uint64_t who)
 {
-    return (who + 1) * target->active / target->connections !=
-           who * target->active / target->connections;
+    return plan_active_before(target, who + 1) !=
+           plan_active_before(target, who);
 }
 
 #endif

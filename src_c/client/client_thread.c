@@ -112,10 +112,18 @@ static void make_targets(struct client_thread *t)
     }
 }
 
-/* A block that is shared with another thread shares its rate in proportion. */
+static uint64_t active_between(const struct plan_target *target, uint64_t first,
+                               uint64_t end)
+{
+    return plan_active_before(target, end) - plan_active_before(target, first);
+}
+
+/* A block that is shared with another thread shares its rate in proportion to
+ * those who ask. */
 static void make_meters(struct client_thread *t)
 {
     const struct plan *plan = t->plan;
+    const struct plan_target *target = &plan->targets[0];
     uint64_t first = t->users[0].who, end = first + t->count;
     if (plan->byte_rate == 0)
         return;
@@ -124,11 +132,13 @@ static void make_meters(struct client_thread *t)
     t->meters = zeroed(blocks, sizeof *t->meters);
     for (uint64_t i = 0; i < blocks; i++) {
         uint64_t from = (t->first_block + i) * plan->block;
-        uint64_t to = from + plan->block;
-        uint64_t last = plan->targets[0].connections;
-        uint64_t all = (to < last ? to : last) - from;
-        uint64_t ours = (to < end ? to : end) - (from > first ? from : first);
-        t->meters[i] = meter_make(plan->byte_rate * (double)ours / (double)all);
+        uint64_t to = from + plan->block, last = target->connections;
+        uint64_t all = active_between(target, from, to < last ? to : last);
+        uint64_t ours = active_between(target, from > first ? from : first,
+                                       to < end ? to : end);
+        if (ours > 0) /* else nobody asks it */
+            t->meters[i] =
+                meter_make(plan->byte_rate * (double)ours / (double)all);
     }
 }
 

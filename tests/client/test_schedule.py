@@ -117,6 +117,15 @@ def test_byte_rate_of_a_block(load, tmp_path):
 
 
 @pytest.mark.timed
+@pytest.mark.parametrize("crews", ["--threads 2", "--processes 4"])
+def test_threads_without_users_who_ask_leave_a_block_its_whole_rate(load, crews):
+    """Half of it was kept by a thread that played idle users only."""
+    flags = "--connections 8 --active 1 --size 1000 --byte-rate 100000"
+    result, _ = load(echo, flags, crews, "--duration 1 --warmup 0")
+    assert 80_000 < result["window"]["bytes"] <= 101_000
+
+
+@pytest.mark.timed
 @pytest.mark.parametrize("crews", ["--threads 1", "--threads 2"])
 def test_settling_lets_each_user_ask_once_until_all_were_answered(load, engine, crews):
     """The slowest greeting holds up everybody, and the window has none of it."""
