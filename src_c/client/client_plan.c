@@ -611,8 +611,6 @@ static uint64_t share_out_users(struct plan *plan)
 static void fill_in(struct plan *plan)
 {
     uint64_t users = share_out_users(plan);
-    if (plan->duration_s < 0)
-        plan->duration_s = 1;
     if (plan->duration_max_s < 0)
         plan->duration_max_s = 5 * plan->duration_s;
     if (plan->warmup_s < 0)
@@ -661,6 +659,8 @@ void plan_parse(struct plan *plan, int argc, char **argv)
         plan->lead_in_ns =
             plan->slice_ns < 10 * NS_PER_MS ? plan->slice_ns / 10 : NS_PER_MS;
     check_conflicts(plan);
+    if (plan->duration_s < 0)
+        plan->duration_s = 1;
     check_fit(plan);
     check_slices(plan);
     check_ranges(plan);

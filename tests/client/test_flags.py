@@ -95,6 +95,8 @@ WORK = "--workload work"
         (f"{TURNS} --pause 5ms", ["--begin-at"]),
         (f"{TURNS} --pause 5ms --begin-at 1 --settle 1", ["without --pause"]),
         (f"{TURNS} --only-watch", ["together with --pause"]),
+        # below the default of another
+        ("--duration-max 0.5", ["--duration-max 0.5", "--duration, 1, or more"]),
     ],
 )
 def test_mistakes_are_named(flags, words):
