@@ -256,6 +256,24 @@ def test_it_stops_when_the_budget_is_spent(monkeypatch):
     assert result.seconds < 14
 
 
+@pytest.mark.parametrize(
+    ("until", "said"), [(0.01, "±1.0 %"), (0.001, "±0.1 %"), (0.00001, "±0.001 %")]
+)
+def test_a_width_that_is_wanted_is_not_said_to_be_none(until, said):
+    assert make_plan(list(RATES), until=until).wanted == said
+
+
+@pytest.mark.parametrize(
+    ("widest", "said"),
+    [(0.027, "known to ±2.7 %"), (0.997, "±100 %"), (1.8, "±180 %"), (math.inf, "yet")],
+)
+def test_a_wide_ratio_is_told_in_plain_digits(monkeypatch, widest, said):
+    result = compared(monkeypatch, RATES, budget_s=13, takes_s=1.5)
+    result.stopped = "budget"
+    monkeypatch.setattr(type(result), "widest", lambda self: widest)
+    assert f"{said}; " in screen.ending(result)
+
+
 def test_a_server_that_answers_nobody_may_not_serve_at_all():
     report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 50}
     reason = measure._left(report | {"requests": {"unanswered": 50}})

@@ -28,9 +28,9 @@ def run(plan: Plan, *, as_json: bool = False) -> None:
     began = time.monotonic()
     beginning = (
         f"{len(plan.servers)} servers, about {plan.set_s:.0f} s a set, "
-        f"until ±{plan.until:.1%} or {plan.budget_s:g} s"
+        f"until {plan.wanted} or {plan.budget_s:g} s"
     )
-    click.echo(beginning.replace("%", " %"), err=as_json)
+    click.echo(beginning, err=as_json)
     with contextlib.closing(measure.sets(plan)) as sets:
         with interrupt.noted():
             try:

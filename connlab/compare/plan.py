@@ -82,6 +82,12 @@ class Plan:
         return {s.name: s.against or self.baseline for s in self.servers[1:]}
 
     @property
+    def wanted(self) -> str:
+        """The half-width that is narrow enough, as it is printed."""
+        percent = self.until * 100
+        return f"±{percent:.1f} %" if percent >= 0.1 else f"±{percent:.1g} %"
+
+    @property
     def open_loop(self) -> bool:
         """Whether requests arrive at a rate, whatever the servers do."""
         return self.client.get("rate") is not None

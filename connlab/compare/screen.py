@@ -17,11 +17,10 @@ from connlab.study.interval import Interval
 TITLES = {"rate": "rate", "cpu": "CPU per request", "p50": "p50", "p99": "p99"}
 _ENDS = {
     "width": "every ratio is known to ±{until:.3g} %",
-    "budget": "the budget is spent; the widest ratio is known to ±{widest:.2g} %",
-    "interrupted": "stopped by hand; the widest ratio is known to ±{widest:.2g} %",
+    "budget": "the budget is spent; the widest ratio is {widest}",
+    "interrupted": "stopped by hand; the widest ratio is {widest}",
     "alone": "no server is left to compare with",
-    "failed": "no further set, as {failure}; "
-    "the widest ratio is known to ±{widest:.2g} %",
+    "failed": "no further set, as {failure}; the widest ratio is {widest}",
 }
 #: what is said of who was the limit (`Comparison.limits`)
 _LIMITS = {
@@ -69,11 +68,11 @@ def live(console: Console) -> Iterator[Callable[[Comparison], None]]:
 
 def _line(comparison: Comparison) -> str:
     widest = comparison.widest()
-    width_text = f"±{widest:.1%}" if math.isfinite(widest) else "not known yet"
+    known = f"±{widest * 100:.1f} %" if math.isfinite(widest) else "not known yet"
     plan = comparison.plan
     return (
         f"set {comparison.n}, {comparison.seconds:.0f} of {plan.budget_s:g} s: "
-        f"widest ratio {width_text}, wanted ±{plan.until:.1%}".replace("%", " %")
+        f"widest ratio {known}, wanted {plan.wanted}"
         + "".join(f"; {name}: {reason}" for name, reason in comparison.failed.items())
     )
 
@@ -283,11 +282,12 @@ def _cores(numbers: Sequence[int]) -> str:
 
 def ending(comparison: Comparison) -> str:
     """Return why it ended, how long it took and what that width is worth."""
-    widest = comparison.widest()
+    percent = comparison.widest() * 100
+    digits = ".2g" if percent < 99.5 else ".0f"
+    known = f"known to ±{percent:{digits}} %"
     text = _ENDS[comparison.stopped].format(
         failure=comparison.failure,
         until=comparison.plan.until * 100,
-        widest=widest * 100 if math.isfinite(widest) else math.nan,
+        widest=known if math.isfinite(percent) else "not known yet",
     )
-    text = text.replace("known to ±nan %", "not known yet")
     return f"{text}; {comparison.seconds:.0f} s"
