@@ -280,6 +280,13 @@ def test_a_server_that_answers_nobody_may_not_serve_at_all():
     assert reason == "hung, 50 of 50 clients without an answer; does it serve at all?"
 
 
+def test_a_server_that_hangs_after_it_served_is_not_asked_whether_it_does():
+    report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 10}
+    requests = {"unanswered": 10, "completed": 3000}
+    reason = measure._left(report | {"requests": requests})
+    assert reason == "hung, 10 of 10 clients without an answer, after 3000 answers"
+
+
 @pytest.mark.parametrize(
     ("how", "reason"),
     [

@@ -118,12 +118,13 @@ def _left(report: dict) -> str | None:
     reason = (report.get("slices", {}).get("ended_early") or {}).get("reason")
     if reason != "hung":
         return _LEFT.get(reason)
-    unanswered, active = report["requests"]["unanswered"], report["active"]
+    requests, active = report["requests"], report["active"]
+    unanswered, completed = requests["unanswered"], requests.get("completed", 0)
+    hung = f"hung, {unanswered} of {active} clients without an answer"
+    if unanswered == active and completed:
+        return f"{hung}, after {completed} answers"
     asked = "so many at once" if unanswered < active else "at all"
-    return (
-        f"hung, {unanswered} of {active} clients without an answer; does it serve"
-        f" {asked}?"
-    )
+    return f"{hung}; does it serve {asked}?"
 
 
 def _lost(report: dict, server: turns.Served) -> str | None:
