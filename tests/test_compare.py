@@ -206,6 +206,7 @@ def outcome(
         early = {"hung": "hung", "wrong": "gone", "gone": "gone"}.get(end)
         errors = {"mismatch": 50 * (end == "wrong"), "status": 0}
         errors["closed"] = few = 5 * (end == "lost")
+        errors["timeout"] = 42 * (end == "hung")
         users = {"connections": {"asked": 50, "surviving": 50 - few}}
         slices = {"ended_early": {"reason": early} if early else None}
         reports.append(report | users | {"slices": slices, "errors": errors})
@@ -276,15 +277,24 @@ def test_a_wide_ratio_is_told_in_plain_digits(monkeypatch, widest, said):
 
 def test_a_server_that_answers_nobody_may_not_serve_at_all():
     report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 50}
-    reason = measure._left(report | {"requests": {"unanswered": 50}})
+    report |= {"requests": {"unanswered": 50}, "errors": {"timeout": 50}}
+    reason = measure._left(report)
     assert reason == "hung, 50 of 50 clients without an answer; does it serve at all?"
 
 
 def test_a_server_that_hangs_after_it_served_is_not_asked_whether_it_does():
     report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 10}
-    requests = {"unanswered": 10, "completed": 3000}
-    reason = measure._left(report | {"requests": requests})
+    report |= {"requests": {"unanswered": 10, "completed": 3000}}
+    reason = measure._left(report | {"errors": {"timeout": 10}})
     assert reason == "hung, 10 of 10 clients without an answer, after 3000 answers"
+
+
+def test_no_more_clients_hang_than_there_are():
+    """In an open loop requests wait behind those that a client has under way."""
+    report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 10}
+    report |= {"requests": {"unanswered": 43, "completed": 500}}
+    reason = measure._left(report | {"errors": {"timeout": 10}})
+    assert reason == "hung, 10 of 10 clients without an answer, after 500 answers"
 
 
 @pytest.mark.parametrize(

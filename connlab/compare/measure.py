@@ -118,12 +118,13 @@ def _left(report: dict) -> str | None:
     reason = (report.get("slices", {}).get("ended_early") or {}).get("reason")
     if reason != "hung":
         return _LEFT.get(reason)
-    requests, active = report["requests"], report["active"]
-    unanswered, completed = requests["unanswered"], requests.get("completed", 0)
-    hung = f"hung, {unanswered} of {active} clients without an answer"
-    if unanswered == active and completed:
+    active, completed = report["active"], report["requests"].get("completed", 0)
+    # in an open loop more requests than clients may lack an answer
+    waiting = min(report["errors"]["timeout"], active)
+    hung = f"hung, {waiting} of {active} clients without an answer"
+    if waiting == active and completed:
         return f"{hung}, after {completed} answers"
-    asked = "so many at once" if unanswered < active else "at all"
+    asked = "so many at once" if waiting < active else "at all"
     return f"{hung}; does it serve {asked}?"
 
 
