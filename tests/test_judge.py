@@ -430,6 +430,17 @@ def test_a_case_holds_or_does_not(kind, wrong, prints):
 
 
 @pytest.mark.timed
+def test_who_dies_of_clients_that_come_and_go_is_wrong(monkeypatch):
+    """One that died of its 1000th was right: conversations are of fewer clients."""
+    heard = Heard("every byte", "zeros, newlines, all 256 values")
+    monkeypatch.setattr(judging, "_converse", lambda v, line: v.heard.append(heard))
+    verdict, judgement = judged("crash")
+    died = f"it died of {cases.VISITORS}: killed by SIGSEGV"
+    assert died in verdict.wrong
+    assert hints.first(verdict, judgement)[0] == f"It ends when it should not: {died}"
+
+
+@pytest.mark.timed
 def test_a_server_that_looks_again_and_again_is_told_to_wait():
     verdict = Verdict("x", "x", heard=[Heard("a", "a")])
     assert not verdict.restless

@@ -32,6 +32,8 @@ _VANISH = 10
 _SEEN_S = 0.2
 #: rounds of clients that come and go, and how many in each
 _ROUNDS, _CLIENTS = 4, 250
+#: all that come meanwhile, with those that ask
+VISITORS = f"{_ROUNDS * _CLIENTS} more clients that come and go"
 #: seconds that a round may take
 _ROUND_S = 10
 #: bytes a connection that a server may keep in each round, beside what it caches
@@ -58,12 +60,13 @@ class Asked:
     """What a server answered.
 
     `prints`: whether it printed something for each request. `busy_share`: how often
-    it ran while its client was silent.
+    it ran while its client was silent. `died`: how it ended, where nobody had asked it.
     """
 
     answers: tuple[Answer, ...]
     prints: bool
     busy_share: float
+    died: str | None = None
 
 
 def ask_all(server: str, *, valgrind: str | None) -> Asked:
@@ -87,11 +90,14 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
         with contextlib.suppress(OSError):
             growth = _growth(serving)
         prints, busy_share = report is not None and _prints(serving), 0.0
-        with contextlib.suppress(OSError):
+        try:
             busy_share = _busy_share(serving)
+        except OSError:
+            serving.wait_for_its_end()
+    died = serving.died()
     if report is None:
         answers = tuple(_answer(question, None, errors) for question in QUESTIONS)
-        return Asked(answers, prints, busy_share)
+        return Asked(answers, prints, busy_share, died)
     results = _answers_of(report, rows)
     results["sockets closed"] = (
         sockets == left_open == left_broken == 0,
@@ -101,7 +107,7 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
     results[WAITED] = (zombies == 0, f"left as zombies: {zombies}")
     results["no memory leaked"] = _leaks(server, valgrind, growth, collector)
     answers = tuple(_answer(name, *results[name]) for name in (*QUESTIONS, WAITED))
-    return Asked(answers, prints, busy_share)
+    return Asked(answers, prints, busy_share, died)
 
 
 def _left(

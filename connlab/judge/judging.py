@@ -248,6 +248,9 @@ def _judged(
             return verdict  # it echoes nothing
         say(f"{verdict.label}: the cases of Tran and Rees")
         asked = cases.ask_all(line, valgrind=_valgrind(line))
+        if asked.died:
+            text = f"it died of {cases.VISITORS}: {_in_a_line(asked.died)}"
+            verdict.wrong.append(text)
         verdict.answers, verdict.busy_share = asked.answers, asked.busy_share
         if asked.prints:
             text = "silence (it prints for each request, which costs time)"
@@ -348,8 +351,8 @@ def _converse(verdict: Verdict, line: str) -> None:
         died = _converse_until_end(verdict, line, remaining)
         remaining = conversations.EVERY[len(verdict.heard) :]
         if died:
-            died = _shortened(" ".join(trials.without_frames(died).split()))
-            verdict.wrong.append(f"it died of {verdict.heard[-1].about}: {died}")
+            text = f"it died of {verdict.heard[-1].about}: {_in_a_line(died)}"
+            verdict.wrong.append(text)
         elif remaining and verdict.heard[-1].ok:
             about = verdict.heard[-1].about
             verdict.wrong.append(f"it listened no longer after {about}, but went on")
@@ -381,6 +384,11 @@ def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | No
     usage = next((e for e in ended.lines if e.get("event") == "usage"), {})
     verdict.deaf |= bool(usage.get("killed")) and not ended.early
     return serving.died()
+
+
+def _in_a_line(text: str) -> str:
+    """Return how a program ended and what it printed, without frames and the middle."""
+    return _shortened(" ".join(trials.without_frames(text).split()))
 
 
 def _shortened(text: str) -> str:
