@@ -148,6 +148,35 @@ def test_who_may_listen_too_late_is_told_the_time():
         assert first.endswith(end)
 
 
+@pytest.mark.long
+@pytest.mark.timed
+@pytest.mark.parametrize("kind", ["abroad", "elsewhere"])
+def test_who_hears_no_sigterm_is_told_where_it_listens(kind):
+    """It was ended while it still had time to end, and said to have ended first."""
+    verdict, judgement = judged(kind)
+    (place,) = verdict.elsewhere
+    (first,) = hints.first(verdict, judgement)
+    assert f"it listens at 127.0.0.1:{place.port}" in first
+
+
+def test_how_a_server_ended_before_it_listened_is_told_once_and_whole(monkeypatch):
+    """The page said "as said above" of what stood below, with all frames in a line."""
+    said = f"exit 1: {TRACEBACK}OSError: no"
+    converse = Mock(side_effect=running.NotServing(said))
+    monkeypatch.setattr(judging, "_converse", converse)
+    judgement = judge(["lessons/epoll"], quick=True, say=lambda text: None)
+    (verdict,) = judgement.verdicts
+    assert verdict.wrong == ["it does not serve: exit 1: OSError: no"]
+    assert hints.first(verdict, judgement)[0].endswith("(exit 1: OSError: no).")
+    assert "\n    exit 1: Traceback" in page.markdown(judgement)
+
+
+def test_who_is_not_ready_and_has_not_ended_is_not_said_to_have_ended():
+    verdict = Verdict("x", "x", ["it does not serve: not ready after 13 s"])
+    (first,) = hints.first(verdict, Judgement([verdict]))
+    assert first.endswith("does listen() follow?")
+
+
 @pytest.mark.timed
 def test_threads_that_a_signal_ends_are_no_leak():
     judgement = judge(["lessons/thread"], quick=True, say=lambda text: None)

@@ -12,6 +12,9 @@ from connlab.drive.host import Ended, LocalHost, ProgramError
 
 #: a server that is judged and has more processes is ended
 PROCESSES_MOST = 4000
+#: seconds until a server listens: ``build/external`` gives it 9, then 2 to end, and
+#: says where it should have listened once it has ended
+READY_S = trials.READY_S + 3
 #: seconds between looks where a server listens that is not ready
 _LOOK_S = 1.0
 
@@ -115,7 +118,7 @@ def running(
     both: programs.Programs | None = None,
     under: Sequence[str] = (),
     files: Sequence[str] = (),
-    ready_s: float = trials.READY_S,
+    ready_s: float = READY_S,
     grace_s: float = trials.GRACE_S,
     **factors: Any,
 ) -> Iterator[Running]:

@@ -20,6 +20,8 @@ _WAITING = 0.01
 _ANSWERED = re.compile(r"from byte|more came|[1-9]\d* (bytes )?came")
 #: of a server that did not listen in time, the port that it was given, and the time
 _UNHEARD = re.compile(r"nothing listens on [\d.]+:(\d+)(?: after (\d+ s))?")
+#: of one that did not end either
+_UNENDED = "not ready after"
 #: the connection ended before all had come
 _EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
@@ -77,14 +79,16 @@ def _faults(verdict: Verdict) -> list[str]:
 
 def _never_listened(verdict: Verdict) -> str:
     never = "It never listened on 127.0.0.1 and the port it was given"
-    unheard = next(filter(None, map(_UNHEARD.search, verdict.wrong)), None)
-    if not unheard:
-        return f"{never}: it ended first, as said above."
-    if not verdict.elsewhere:
+    texts = [verdict.printed, *verdict.wrong]
+    unheard = next(filter(None, map(_UNHEARD.search, texts)), None)
+    if not (unheard or _any_has(verdict.wrong, _UNENDED)):
+        return f"{never}: it ended first ({verdict.wrong[0].partition(': ')[2]})."
+    if not (unheard and verdict.elsewhere):
+        time = unheard[2] if unheard else None
         return (
             f"{never}: does the command line hand {{port}} on, does bind() of a TCP "
             "socket get it, by htons(), and an IPv4 address, 127.0.0.1 or 0.0.0.0, and "
-            f"does listen() follow{f', within {unheard[2]}' if unheard[2] else ''}?"
+            f"does listen() follow{f', within {time}' if time else ''}?"
         )
     port = int(unheard[1])
     near = (port, _swapped(port))

@@ -30,6 +30,8 @@ from connlab.study.formatting import counted
 _DEATHS_MOST = 3
 QUICK_LEVELS = (1, 10, 100)
 _SHOWN = 300
+#: characters of what a server printed that are kept, its last
+_PRINTED = 500
 #: what a server that hears no SIGTERM is given before it is killed (``build/external``)
 _GRACE_S = 2
 #: one that takes longer to end and to start is started less often: the verdict shall
@@ -266,7 +268,10 @@ def _judged(
             say(f"{verdict.label}: system calls")
             verdict.calls = calls.count(line)
     except NotServing as error:
-        verdict.wrong.append(f"it does not serve: {error}")
+        said = str(error)
+        verdict.wrong.append(f"it does not serve: {_in_a_line(said)}")
+        if _in_a_line(said) != said:
+            verdict.printed = verdict.printed or said[-_PRINTED:]
         verdict.elsewhere = error.elsewhere
     finally:
         verdict.seconds = time.monotonic() - began
@@ -380,7 +385,8 @@ def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | No
         if held[-1].ok is False or len(held) < len(todo):
             serving.wait_for_its_end()
     ended = serving.ended
-    verdict.printed = verdict.printed or machine.without_paths(ended.diagnostics)[-500:]
+    said = machine.without_paths(ended.diagnostics)
+    verdict.printed = verdict.printed or said[-_PRINTED:]
     usage = next((e for e in ended.lines if e.get("event") == "usage"), {})
     verdict.deaf |= bool(usage.get("killed")) and not ended.early
     return serving.died()

@@ -224,16 +224,32 @@ def swapped(port: int) -> None:
     serve(good, listener)
 
 
+def elsewhere(_port: int) -> None:
+    """Listens at a port of its own, and hears no SIGTERM."""
+    deaf(0)
+
+
+def abroad(_port: int) -> None:
+    """Does so as a daemon."""
+    daemon(0)
+
+
 def ends(port: int) -> None:
     print("no such database", file=sys.stderr)
     sys.exit(3)
 
 
+#: those that listen by themselves, or do not
+ALONE = (
+    *(daemon, children, deaf, wild, unreaped, mute, swapped),
+    *(elsewhere, abroad, ends),
+)
+
 if __name__ == "__main__":
     kind, port = globals()[sys.argv[1]], int(sys.argv[2])
     if kind in (fragile, brittle):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if kind in (daemon, children, deaf, wild, unreaped, mute, swapped, ends):
+    if kind in ALONE:
         kind(port)
     else:
         serve(kind, listen(port))
