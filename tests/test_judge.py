@@ -86,6 +86,8 @@ def test_a_right_server_is_right(kind):
     [
         ("wrong", "from byte 2000 on sent", MEANS["lengths"]),
         ("line", "then nothing for", MEANS["every byte"]),
+        ("text", "0 came back, then nothing more", MEANS["every byte"]),
+        ("brief", "came back, then", MEANS["one connection"]),
         slow("hang", "then nothing for", "answers nobody"),
         ("crash", "killed by SIGSEGV", "It ends when"),
         slow("leak", "did not close", MEANS["silent end"]),
@@ -102,7 +104,7 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
     assert any(symptom in wrong for wrong in verdict.wrong), verdict.wrong
     first = hints.first(verdict, judgement)
     assert any(hint in text for text in first), first
-    if kind in ("line", "shared", "padded", "backwards"):
+    if kind in ("line", "text", "brief", "shared", "padded", "backwards"):
         assert len(first) == 1, first  # what follows from it is no other fault
 
 
@@ -625,6 +627,7 @@ def test_a_page_says_once_what_went_wrong():
 OPEN = "9 bytes came back, then the server did not close for 5 s"
 RESET, SILENT = "9 came back, then a reset", "9 came back, then nothing for 5 s"
 SHORT = "sent 99 bytes, 9 came back, then nothing more; sent next: 'x'"
+NONE = "sent 1 bytes, 0 came back, then nothing more; sent next: '\\xf5'"
 
 
 @pytest.mark.parametrize(
@@ -663,6 +666,14 @@ SHORT = "sent 99 bytes, 9 came back, then nothing more; sent next: 'x'"
             ["It ends when it should not: it died of in a row"],
         ),
         ([], {"lengths": RESET, "one connection": RESET}, [MEANS["one connection"]]),
+        # after so many bytes
+        ([], {"lengths": RESET, "reads late": SHORT}, [MEANS["one connection"]]),
+        (  # what is no text ends a connection, at its first message
+            [],
+            {"lengths": NONE, "every byte": NONE, "one connection": NONE}
+            | {"pipelined": None},
+            [MEANS["every byte"]],
+        ),
         (
             [],
             {"lengths": SILENT, "every byte": "no"},

@@ -27,6 +27,8 @@ _EARLY = re.compile("then nothing more|then a reset|reset by peer|Broken pipe")
 
 #: what send() says that finds no room, or recv() that finds nothing
 _WOULD_BLOCK = re.compile("BlockingIOError|EAGAIN|Resource temporarily unavailable")
+#: the first message of a connection was not answered, so it does not lack a loop
+_FIRST = re.compile("^sent 1 bytes")
 #: conversations in which answers do not fit into a socket's buffer
 _MUCH = ("a mebibyte", "reads late")
 
@@ -121,19 +123,22 @@ def _swapped(port: int) -> int:
 def _causes(verdict: Verdict, died: list[str]) -> list[str]:
     """Return the conversations whose meaning is told, in the order of hints.yaml.
 
-    Without an end, all that wait for one fail; with an early one, all that go on; where
-    one client waits for another, all that need two.
+    Without an end, all that wait for one fail; with an early one, after a message or so
+    many bytes, all that go on; where one client waits for another, all that need two.
     """
     failed = {heard.name: heard for heard in verdict.failed()}
     killing = _killing(failed, died)
     early = {n for n, heard in failed.items() if _EARLY.search(heard.failure)}
+    if "one connection" in early and _FIRST.search(failed["one connection"].failure):
+        early.clear()
+    ends_early = early & {"one connection", "lengths"} - killing
     endless = {n for n, heard in failed.items() if "did not close" in heard.failure}
     stays = bool(endless & {"half-closed", "silent end"})
     cause = _cause_of_all(failed, {heard.name for heard in verdict.heard if heard.ok})
-    if cause and cause not in killing and "one connection" not in early:
+    if cause and cause not in killing and not ends_early:
         return [cause, *["silent end"] * stays]
     causes = {n for n in failed if not _SAME.get(n, set()) & failed.keys()} - killing
-    if "one connection" in early:
+    if ends_early:
         causes = causes - early | {"one connection"}
     if stays:
         causes = causes - endless | {"silent end"}

@@ -38,6 +38,21 @@ def line(sock: socket.socket) -> None:
         sock.sendall(text)
 
 
+def text(sock: socket.socket) -> None:
+    """Takes what comes for text, and ends a connection where it is none."""
+    with contextlib.suppress(UnicodeDecodeError):
+        while data := sock.recv(65536).decode():
+            sock.sendall(data.encode())
+
+
+def brief(sock: socket.socket) -> None:
+    """Ends a connection after 64 KiB."""
+    left = 1 << 16
+    while left and (data := sock.recv(min(left, 4096))):
+        left -= len(data)
+        sock.sendall(data)
+
+
 def hang(sock: socket.socket) -> None:
     sock.recv(1)
     time.sleep(1000)
