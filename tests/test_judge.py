@@ -106,6 +106,8 @@ def test_what_misbehaves_is_wrong_and_told_why(kind, symptom, hint):
     assert any(hint in text for text in first), first
     if kind in ("line", "text", "brief", "shared", "padded", "backwards"):
         assert len(first) == 1, first  # what follows from it is no other fault
+    # each says what was sent and what came, also where nothing more could be sent
+    assert not any("Broken pipe" in str(heard.failure) for heard in verdict.heard)
 
 
 @pytest.mark.timed

@@ -228,7 +228,8 @@ def _half_closed(connect: Connect) -> str | None:
         patience_s = sock.gettimeout()
         sent = fill(sock, most=32 << 20, most_s=_LATE_S / 2)
         sock.settimeout(patience_s)
-        sock.shutdown(socket.SHUT_WR)
+        with suppress(OSError):  # the server has ended the connection
+            sock.shutdown(socket.SHUT_WR)
         return _returned_late(sock, sent, most_s=_LATE_S)
 
 

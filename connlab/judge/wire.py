@@ -126,8 +126,9 @@ def fill(
 ) -> int:
     """Send `MIB` over and over, reading nothing, until no more fits.
 
-    For `most_s` seconds at most, as a server may take a little again and again.
-    Returns the bytes sent; `filling` knows which they were.
+    For `most_s` seconds at most, as a server may take a little again and again, and
+    until it closes: what came back tells then. Returns the bytes sent; `filling` knows
+    which they were.
     """
     sock.setblocking(False)
     stream, sent, idle = memoryview(MIB), 0, 0
@@ -140,6 +141,8 @@ def fill(
         except BlockingIOError:
             idle += 1
             time.sleep(0.02)
+        except ConnectionError:
+            break
     return sent
 
 
