@@ -46,6 +46,15 @@ command = "{build}/mine --port {port}"
         (ENTRY + 'at = "host:1"', ["mine: command ", " at"]),
         (ENTRY.replace("command", "at"), ["at: ", "'{build}/mine --port {port}'"]),
         ("mine = 3", ["mine: ", "table"]),
+        (ENTRY + 'workloads = "echo"', ["workloads: 'echo'; ", "a list"]),
+        (ENTRY + 'needs = ["cc"]', ["mine: needs.0: 'cc'; ", "a table"]),
+        # told without the file, and only once it was used: No closing quotation
+        (ENTRY + 'version = "x \'x"', ["mine: version: ", "no closing quotation"]),
+        (ENTRY + 'build = ["x \'x"]', ["mine: build: ", "no closing quotation"]),
+        (ENTRY.replace("--", "'"), ["mine: command: ", "no closing quotation"]),
+        (ENTRY + 'name = "other"', ["mine: unknown key 'name'"]),
+        (ENTRY.replace("mine]", "'a:b']"), ["name 'a:b'; allowed: "]),
+        (ENTRY.replace("mine]", "'../a']"), ["name '../a'; allowed: "]),
         ("[mine", ["servers.toml: "]),
     ],
 )
@@ -53,6 +62,13 @@ def test_what_cannot_be_is_named_with_what_is_meant(text, facts):
     with pytest.raises(servers.ServersError) as error:
         servers.parse(text)
     assert [fact for fact in facts if fact not in str(error.value)] == []
+
+
+def test_a_misspelt_port_is_one_error():
+    with pytest.raises(servers.ServersError) as error:
+        servers.parse(ENTRY.replace("{port}", "{Port}"))
+    (line,) = str(error.value).splitlines()
+    assert "did you mean 'port'?" in line
 
 
 def test_all_that_is_wrong_is_said_at_once():

@@ -75,6 +75,10 @@ class Declared(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+#: what pydantic calls by names of Python, as who writes a file knows it
+_WANTED = {"tuple_type": 'a list, as ["…"]', "model_type": 'a table, as {key = "…"}'}
+
+
 def described(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
     """Return one of pydantic's errors in our words.
 
@@ -87,7 +91,9 @@ def described(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
         return f"{key} is missing"
     if error["type"] == "value_error":  # a validator of ours has said it all
         return ": ".join(filter(None, (key, str(error["ctx"]["error"]))))
-    return f"{key}: {error['input']!r}; {error['msg'].lower()}"
+    wanted = _WANTED.get(error["type"])
+    told = f"input should be {wanted}" if wanted else error["msg"].lower()
+    return f"{key}: {error['input']!r}; {told}"
 
 
 def finished(

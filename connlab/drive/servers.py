@@ -48,6 +48,8 @@ _PLACES = re.compile(r"\{(\w+)\}")
 #: places that differ from trial to trial
 _OF_A_TRIAL = ("port", "workers", "root")
 _KNOWN_PLACES = (*_OF_A_TRIAL, "folder", "build", "project")
+#: a name: of a folder, and before a colon of settings, in lists with commas
+_NAME = re.compile(r"\w[\w.+-]*")
 #: keys of an entry that cannot stand beside `at`
 _STARTING = ("command", "build", "product", "version", "needs", "contract")
 #: factors by which our servers differ, of which others hear of ``{workers}`` at most
@@ -228,13 +230,14 @@ def parse(text: str) -> dict[str, Entry]:
         raise ServersError(f"{FILE}: {error}") from None
     found, errors = {}, []
     for name, table in tables.items():
-        try:
-            found[name] = Entry.model_validate({**table, "name": name})
-            wrong = _at_or_command_errors(found[name])
-        except TypeError:
+        if not isinstance(table, dict):
             wrong = [f"want a table, [{name}]"]
-        except ValidationError as error:
-            wrong = [_described(detail) for detail in error.errors()]
+        elif not _NAME.fullmatch(name):
+            wrong = [f"name {name!r}; allowed: letters, digits, '_', '-', '.' and '+'"]
+        elif "name" in table:
+            wrong = [programs.unknown("key", "name", _KEYS)]
+        else:
+            wrong = _entry_errors(found, name, table)
         errors += [f"{FILE}: {name}: {text}" for text in wrong]
     if errors:
         raise ServersError("\n".join(errors))
@@ -457,9 +460,24 @@ def _entries(path: Path, _mtime_ns: int) -> dict[str, Entry]:
     return parse(path.read_text(encoding="utf-8"))
 
 
+_KEYS = [key for key in Entry.model_fields if key != "name"]
+
+
+def _entry_errors(
+    found: dict[str, Entry], name: str, table: Mapping[str, Any]
+) -> list[str]:
+    """Put a table's entry into what was `found`; return what is wrong with it."""
+    try:
+        found[name] = Entry.model_validate({**table, "name": name})
+    except ValidationError as error:
+        return [_described(detail) for detail in error.errors()]
+    return _at_or_command_errors(found[name])
+
+
 def _described(error: Mapping[str, Any]) -> str:
-    known = Need.model_fields if "needs" in error["loc"] else Entry.model_fields
-    return programs.described(error, known)
+    return programs.described(
+        error, Need.model_fields if "needs" in error["loc"] else _KEYS
+    )
 
 
 def _at_or_command_errors(entry: Entry) -> list[str]:
@@ -474,8 +492,8 @@ def _at_or_command_errors(entry: Entry) -> list[str]:
     if not entry.command:
         return ["command is missing, and at as well"]
     allowed = [*_KNOWN_PLACES, *(f"need{i + 1}" for i in range(len(entry.needs)))]
-    errors = list(_place_errors("command", entry.command, allowed))
-    if PORT not in entry.command:
+    errors = list(_text_errors("command", entry.command, allowed))
+    if not errors and PORT not in entry.command:
         errors.append(f"command has no {PORT}")
     fixed = [place for place in allowed if place not in _OF_A_TRIAL]
     for key, texts in (
@@ -483,11 +501,17 @@ def _at_or_command_errors(entry: Entry) -> list[str]:
         ("product", (entry.product,)),
         ("version", (entry.version,)),
     ):
-        errors += [e for text in texts for e in _place_errors(key, text, fixed)]
+        errors += [e for text in texts for e in _text_errors(key, text, fixed)]
     return errors
 
 
-def _place_errors(key: str, text: str, allowed: Sequence[str]) -> Iterator[str]:
+def _text_errors(key: str, text: str, allowed: Sequence[str]) -> Iterator[str]:
+    """Give what is wrong with the quotes of a command, or the places of a text."""
+    if key != "product":
+        try:
+            shlex.split(text)
+        except ValueError as error:
+            yield f"{key}: {text!r}; {str(error).lower()}"
     for place in _PLACES.findall(text):
         if place not in allowed:
             yield f"{key}: {programs.unknown('place', place, allowed)}"
