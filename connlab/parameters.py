@@ -26,6 +26,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from connlab import schema
+
 _TYPES = {
     "__builtins__": {},
     "Literal": Literal,
@@ -126,6 +128,18 @@ def suggestion(word: str, names: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}? " if near else ""
 
 
+def check_gates(names: Iterable[str]) -> None:
+    """Raise ParameterError for a gate to overlook, in `accept`, that is none.
+
+    What is a finding today was a gate once, and stands so in old notebooks.
+    """
+    for name in names:
+        if name not in (*schema.EXCLUDING, *schema.FINDINGS):
+            hint = suggestion(name, schema.EXCLUDING)
+            allowed = ", ".join(schema.EXCLUDING)
+            raise ParameterError(f"accept: {name!r}; {hint}allowed: {allowed}")
+
+
 def check(namespace: dict[str, Any]) -> None:
     """Check the parameters inside a running notebook: ``check(globals())``.
 
@@ -220,7 +234,21 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     for item in typed if isinstance(typed, list) else [typed]:
         if not _in_range(parameter, item):
             raise _refusal(parameter, item)
+    _check_words(parameter.name, typed)
     return typed
+
+
+def _check_words(name: str, value: Any) -> None:
+    """Check what a notebook uses after its first trials, and no line of it can say."""
+    if name == "accept":
+        check_gates(value)
+    elif name == "budget" and value is not None:
+        from connlab.drive import stopping  # late: it needs this module
+
+        try:
+            stopping.seconds(value)
+        except ValueError as error:
+            raise ParameterError(str(error)) from None
 
 
 def _in_range(parameter: Parameter, item: Any) -> bool:

@@ -98,6 +98,8 @@ TWO = "compare epoll poll"
         ("notebook 01 -p trials many", "trials: 'many'"),
         ("notebook 01 -p trials", "requires 2 arguments"),
         ("notebook 01 -p run mine", "run: 'mine' .* --run"),
+        ("notebook 01 -p accept [quite]", "accept: 'quite'; did you mean 'quiet'"),
+        ("notebook 11 -p budget soon", "budget: 'soon'; allowed: 90, '90s'"),
         ("notebook 01 -p root /x", "root: '/x' "),
         ("paper --profile quik", "did you mean 'quick'"),
         ("paper --run ../mine", "'../mine'"),

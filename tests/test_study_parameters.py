@@ -18,6 +18,7 @@ duration: float = 1.0                 # seconds of a window (0.05..600)
 budget: str | None = None             # time for it all, "10m"
 kind: str = "sleep"                   # of the delay (one of: sleep, spin)
 fresh: bool = False
+accept: list[str] = []                # gates to overlook, like quiet
 """
 
 
@@ -68,6 +69,9 @@ def test_good_values_come_back_typed(notebook):
         ({"fresh": 1}, "fresh: 1; allowed: bool"),
         ({"run": None}, "run: None; allowed: str"),
         ({"duration": float("nan")}, "duration"),
+        ({"accept": ["quite"]}, "accept: 'quite'; did you mean 'quiet'? allowed: "),
+        ({"budget": "5x"}, "budget: '5x'; allowed: 90, '90s', '10m', '1h30m'"),
+        ({"budget": "0s"}, "budget: '0s'; allowed: more than 0 s"),
     ],
 )
 def test_bad_values_are_refused_by_name(notebook, options, facts):

@@ -18,7 +18,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from connlab import schema
-from connlab.parameters import suggestion
+from connlab.parameters import check_gates, suggestion
 from connlab.rounds import Rounds
 from connlab.study.formatting import listing
 from connlab.study.turns import carried
@@ -393,10 +393,7 @@ def _as_text(kind: Cell) -> dict[str, Any]:
 def _accepting(frame: pd.DataFrame, accept: Sequence[str], notes) -> pd.DataFrame:
     if not accept:
         return frame
-    for name in accept:
-        if name not in (*GATES, *schema.FINDINGS):
-            hint = suggestion(name, GATES)
-            raise ValueError(f"accept: {name!r}; {hint}allowed: {', '.join(GATES)}")
+    check_gates(accept)
     let_in = failed_only(frame, accept) & ~passed(frame)
     if let_in.any():
         failed = {*", ".join(frame.loc[let_in, "gates_failed"]).split(", ")}
