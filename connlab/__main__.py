@@ -621,7 +621,9 @@ def claims(run: str) -> None:
 
     from connlab import claims as ledger
     from connlab.compare import screen
+    from connlab.schema import existing_run
 
+    existing_run(run)
     judged = ledger.judge_all(run)
     table = Table("id", "claim", "published", "here", "verdict", "because")
     for row in judged:

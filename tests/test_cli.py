@@ -108,6 +108,7 @@ TWO = "compare epoll poll"
         ("render --run never-measured", "never-measured"),
         ("words ../mine", "^connlab: run: '../mine'; allowed"),
         ("words never-measured", "no run 'never-measured' below runs/"),
+        ("claims --run never-measured", "no run 'never-measured' below runs/"),
         ("archive --run never-measured", "never-measured"),
         ("contribute --run never-measured", "never-measured"),
         ("judge './mine 8080'", "{port}"),
