@@ -237,6 +237,18 @@ def test_a_server_that_keeps_up_is_not_overloaded(cells):
     assert "EPOLL" not in keeps_up + surpassed
 
 
+@pytest.mark.parametrize("where", ["opened", "alone"], ids=["beyond", "closed-loop"])
+def test_what_a_client_could_not_ask_tells_nothing_of_overload(cells, where):
+    names = overload({"epoll": (0.95, True), "poll": (0.9, True)})
+    epoll = names[where]["model"] == "epoll"
+    names[where].loc[epoll & (names[where]["block"] > 1), "label"] = "client-bound"
+    _, results = cells("11-load", "cell-31", "5d7f0ab8", "cell-33", **names)
+    assert [[row[0] for row in t["rows"]] for t in results["tables"]] == 2 * [["POLL"]]
+    (note,) = results["notes"]
+    assert "the client was the bottleneck" in note
+    assert note.endswith(": EPOLL (echo, 50 connections, 120 %).")
+
+
 def test_a_capacity_is_that_of_trials_that_count(cells):
     names = overload({"epoll": (1.0, True)})
     left_out = names["alone"].iloc[:1].assign(throughput_rps=1e3, block=9, ok=False)

@@ -12,8 +12,10 @@ import numpy as np
 import pandas as pd
 
 from connlab import schema
-from connlab.study.formatting import DONE, counted, listing
-from connlab.study.frames import as_trials, passed, usable
+from connlab.intervals import CLIENT_BOUND
+from connlab.study import formatting
+from connlab.study.formatting import DONE, listing
+from connlab.study.frames import as_trials, counted, passed, usable
 
 TIMES = [f"response_{name}_s" for name in ("mean", "p50", "p99", "p999")]
 TIMES += ["slice_p99_s"]
@@ -204,6 +206,22 @@ def overloaded(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     return medians >= OVERLOAD
 
 
+def client_limited(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
+    """Mark the trials of cells in most of which the client was the bottleneck.
+
+    What they answer says nothing of the server, nor whom it made wait.
+
+    Parameters
+    ----------
+    trials : DataFrame
+        As from `connlab.study.load`, of which those that are `counted` matter.
+    by : sequence of str
+        Columns that define a cell.
+    """
+    ours = trials["label"].eq(CLIENT_BOUND).astype(float).where(counted(trials))
+    return ours.groupby([trials[c] for c in by]).transform("mean") > 0.5
+
+
 def evenness(trials: pd.DataFrame) -> pd.Series:
     """Return Jain's index of the answers per user, over that of Poisson arrivals.
 
@@ -218,7 +236,7 @@ def evenness(trials: pd.DataFrame) -> pd.Series:
 
 def as_text(connections: pd.Series) -> pd.Series:
     """Return numbers of connections as text: ``1 connection``."""
-    return connections.map(lambda n: counted(n, "connection")).astype(object)
+    return connections.map(lambda n: formatting.counted(n, "connection")).astype(object)
 
 
 def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
@@ -234,6 +252,6 @@ def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
     texts = []
     for (model, work, clients), rows in cells.groupby(["model", "work", "connections"]):
         loads = listing(f"{100 * x:.0f}" for x in sorted(rows["load"].unique()))
-        connections = counted(clients, "connection")
+        connections = formatting.counted(clients, "connection")
         texts.append(f"{names[model]} ({DONE[work]}, {connections}, {loads} %)")
     return "; ".join(texts)
