@@ -148,6 +148,9 @@ def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_ce
         ("throughput_rps", 2, 3, True),
         ("response_p99_s", 3, 5, True),
         ("slice_p99_s", 3, 5, True),
+        ("received_per_s", 3, 5, True),
+        ("capacity_rps", 3, 5, True),
+        ("busy_workers", 3, 5, True),
         ("server_cpu_per_request_s", 3, 5, False),
     ],
 )

@@ -193,7 +193,13 @@ def test_values_that_differ_in_their_last_digits_only_are_not_written_again(
 
 @pytest.mark.parametrize(
     ("metric", "said"),
-    [("throughput_rps", "at least "), ("response_p99_s", "at most ")],
+    [
+        ("throughput_rps", "at least "),
+        ("response_p99_s", "at most "),
+        ("received_per_s", "at least "),
+        ("capacity_rps", "at least "),
+        ("busy_workers", "at least "),
+    ],
 )
 def test_what_the_client_limited_is_read_back_as_a_bound(report, metric, said):
     cells = PAIRS.iloc[:2].assign(metric=metric, model=["poll", "epoll"])

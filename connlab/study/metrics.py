@@ -20,6 +20,7 @@ class Metric:
 
 _MADE = {
     "received_per_s": ("bytes received by the server", "bytes/s", "higher"),
+    "capacity_rps": ("throughput in a closed loop", "requests/s", "higher"),
     "cpu_per_mib_s": ("server CPU per MiB", "s", "lower"),
     "throughput_scaled_rps": ("throughput, time scaled", "requests/s", "higher"),
     "thread_create_s": ("creation and end of a thread", "s", "lower"),
@@ -59,7 +60,8 @@ def is_at_most_1(name: str) -> bool:
     return name in _COLUMNS and name.endswith(("_share", "_jain"))
 
 
-_RATES_AND_TIMES = ("throughput", "bytes_per_s", "response_", "service_", "slice_")
+_RATES_AND_TIMES = ("throughput", "bytes_per_s", "received_per_s", "capacity_rps")
+_RATES_AND_TIMES += ("busy_workers", "response_", "service_", "slice_")
 
 
 def is_bounded_by_client(name: str) -> bool:
