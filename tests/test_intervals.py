@@ -167,6 +167,7 @@ def test_it_is_a_bound_when_the_client_was_the_limit_of_most(metric, limited, n,
         ("server_cpu_share", [0.6, 0.9, 1.0, 0.9], 1.0),
         ("server_cpu_share", [1.01, 1.02, 1.01, 1.02], 1.015),
         ("fairness_jain", [0.97, 1.0, 1.0, 0.99], 1.0),
+        ("share_kept", [0.6, 0.9, 1.0, 0.9], 1.0),
         ("my_share", [0.6, 0.9, 1.0, 0.9], None),
     ],
 )

@@ -56,8 +56,12 @@ def metric(name: str) -> Metric:
 
 
 def is_at_most_1(name: str) -> bool:
-    """Whether a declared column is a share of a whole, or Jain's index of fairness."""
-    return name in _COLUMNS and name.endswith(("_share", "_jain"))
+    """Whether a declared column is a share of a whole, or Jain's index of fairness.
+
+    Or the share of connections kept, which study 02 derives.
+    """
+    declared = name in _COLUMNS and name.endswith(("_share", "_jain"))
+    return declared or name == "share_kept"
 
 
 _RATES_AND_TIMES = ("throughput", "bytes_per_s", "received_per_s", "capacity_rps")
