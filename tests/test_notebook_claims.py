@@ -46,6 +46,12 @@ def without_bounds(pairs: pd.DataFrame, few: str) -> pd.DataFrame:
     return pairs
 
 
+def open_but(pairs: pd.DataFrame, limited: str) -> pd.DataFrame:
+    """Return ratios of which those without a verdict hold 1, but for some models."""
+    wide = pairs["verdict"].eq("undetermined") & ~pairs["model"].isin(list(limited))
+    return pairs.assign(lo=pairs["lo"].mask(wide, 0.9))
+
+
 def span(lo: float, hi: float, **more: Any) -> pd.DataFrame:
     return pd.DataFrame([{"lo": lo, "hi": hi, **more}])
 
@@ -524,7 +530,11 @@ def windows(
 
 
 def waited(
-    *verdicts: str, own: int = 1, late: tuple[str, ...] = (), few: str = ""
+    *verdicts: str,
+    own: int = 1,
+    late: tuple[str, ...] = (),
+    few: str = "",
+    limited: str = "",
 ) -> dict[str, Any]:
     """Return how long users of models a, b, … wait at most connections of two."""
     cell = {"work": "spin", "connections": 1000, "load": 0.7}
@@ -546,14 +556,14 @@ def waited(
         "tail": "slice_p99_s",
         "names": {m: m.upper() for m in "abc"},
         "drawn": pd.DataFrame([mine]).head(own),
-        "p99": without_bounds(pd.DataFrame([*rows, fewer]), few),
+        "p99": without_bounds(open_but(pd.DataFrame([*rows, fewer]), limited), few),
         "opened": pd.concat([opened, full.assign(overloaded=True)]),
     }
     return rules.execute("11-load", "cell-35", "3c1d0e7f", **names)
 
 
 def guestbook(
-    *verdicts: str, level: int = 1000, own: int = 1, few: str = ""
+    *verdicts: str, level: int = 1000, own: int = 1, few: str = "", limited: str = ""
 ) -> dict[str, Any]:
     """Return pages of a, b, … over those of epoll; more models have 20 clients."""
     rows = [
@@ -563,10 +573,10 @@ def guestbook(
     ]
     whose = ((level, "e"), (20, "e"), (20, "f"))
     mine = [pair(model=m, connections=n) for n, m in whose]
-    columns = list(pair(model="", connections=0))
+    pairs = pd.DataFrame(rows, columns=list(pair(model="", connections=0)))
     names = {
         "pages": pd.DataFrame(mine).drop(columns="against").head(3 * own),
-        "pairs": without_bounds(pd.DataFrame(rows, columns=columns), few),
+        "pairs": without_bounds(open_but(pairs, limited), few),
         "names": {m: m.upper() for m in "abcef"},
     }
     return rules.execute("04-guestbook", "cell-35", "e1f70b93", **names)
@@ -759,6 +769,15 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
                 " Too few trials for an interval: B (3.0).": True,
             },
         ),
+        (
+            "11-load",
+            waited(OPEN, OPEN, limited="b"),
+            {
+                "shown for A (2.0": True,
+                " The client was the limit for B (3.00 [1.90, 2.10]).": True,
+                "A and B": False,
+            },
+        ),
         ("11-load", waited(YES, late=("c", "b")), {"there: C and B.": True}),
         ("04-guestbook", guestbook(own=0), {"No model served": True, "It": False}),
         ("04-guestbook", guestbook(), {"With 20 clients E serves": True, "It": False}),
@@ -789,6 +808,15 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             {
                 "shown for B (3.0": True,
                 " Too few trials for an interval: A (2.0).": True,
+            },
+        ),
+        (
+            "04-guestbook",
+            guestbook(OPEN, OPEN, limited="a"),
+            {
+                "shown for B (3.0": True,
+                " The client was the limit for A (2.00 [1.90, 2.10]).": True,
+                "A and B": False,
             },
         ),
         ("15-winsock", windows(0, 900), {"costs without any.": True}),
