@@ -546,6 +546,17 @@ def test_a_study_whose_rate_the_client_sets_is_named_and_not_tested(cells, given
     assert ["bulk" in note for note in results["notes"]] == ([True] if given else [])
 
 
+def test_a_study_of_three_sets_is_told_to_have_no_more(cells):
+    """It compares models, and no client sets its rate."""
+    frame = trials([{}], blocks=1).assign(throughput_rps=50.0)
+    frame["started_at"] = frame["key"]
+    others = [SimpleNamespace(name="bulk", trials=frame)]
+    _, results = cells("09-doubts", "cell-13", others=others)
+    assert results["tables"][0]["rows"] == []
+    (note,) = results["notes"]
+    assert "fewer than four usable sets" in note
+
+
 @pytest.mark.parametrize(
     ("crossed", "means"),
     [
