@@ -35,6 +35,15 @@ def test_servers_in_turns_are_one_point_off_the_medians_of_their_cells(trials):
     assert len(doubts.course(trials.drop(columns="set"))) == 8
 
 
+def test_the_only_trial_of_a_cell_shows_no_course(trials):
+    """It is the median of its cell, so that any drift would be none."""
+    only = trials[trials["block"] == 0].assign(connections=20, set="only")
+    only = only.assign(block=4, started_at="0:4", key="only " + only["key"])
+    course = doubts.course(pd.concat([trials, only], ignore_index=True))
+    assert course.equals(doubts.course(trials))
+    assert doubts.course(only).empty
+
+
 def test_a_course_goes_through_one_sweep_after_the_other(trials):
     later = trials.assign(connections=20, set="later " + trials["set"])
     later["started_at"] = "1" + later["started_at"]

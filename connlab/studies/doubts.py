@@ -243,7 +243,8 @@ def free(trials: pd.DataFrame) -> pd.DataFrame:
 def course(trials: pd.DataFrame) -> pd.DataFrame:
     """Return how far usable trials lie from the medians of their cells, over time.
 
-    Servers that took turns share their client and their time: a set is one point.
+    Servers that took turns share their client and their time: a set is one point. The
+    only trial of a cell is its median and tells nothing.
 
     Returns
     -------
@@ -256,6 +257,7 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     logs = np.log(good["throughput_rps"].astype(float))
     cells = logs.groupby([good[f] for f in factors], dropna=False)
     off = logs - cells.transform("median")
+    good, off = (rows[cells.transform("size") > 1] for rows in (good, off))
     points = good[["block"]].assign(off=off, at=good["started_at"])
     sets = good["set"].fillna(good["key"]) if "set" in good else good["key"]
     points = points.groupby(sets).agg({"block": "first", "off": "mean", "at": "min"})
