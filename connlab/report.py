@@ -198,7 +198,7 @@ class Report:
         labels : mapping of str to str, optional
             Heads of columns that differ from their names.
         """
-        heads = [(labels or {}).get(c, str(c).replace("_", " ")) for c in frame]
+        heads = [(labels or {}).get(c, _head(str(c))) for c in frame]
         text = frame.map(lambda v: "—" if pd.isna(v) or v == "" else level(v))
         columns = [
             results.Column(name=str(c), label=head)
@@ -331,6 +331,11 @@ def _ratios_text(pairs: pd.DataFrame) -> str:
     texts = list(filter(None, _bounded(pairs)))
     more = f" and {len(texts) - 4} more" if len(texts) > 4 else ""
     return f"ratio {', '.join(texts[:4])}{more}" if texts else "not measured here"
+
+
+def _head(column: str) -> str:
+    """Return the head of a column; what is no identifier is text, as io_uring is."""
+    return column.replace("_", " ") if column.isidentifier() else column
 
 
 def word(row: Mapping[str, Any]) -> str:

@@ -237,6 +237,13 @@ def test_a_ratio_is_a_bound_where_the_client_limited_one_side(
     assert number["bound"] == said.strip()
 
 
+def test_a_head_is_text_where_a_column_is_called_by_it(report):
+    """Models stand as columns in study 12, and one waits with io_uring."""
+    frame = pd.DataFrame([[1, 2, 3]], columns=["io_uring, completions", "of_all", "p"])
+    heads = list(report.table("it", frame, {"p": "a_b"}))
+    assert heads == ["io_uring, completions", "of all", "a_b"]
+
+
 def test_a_table_says_what_is_a_bound():
     models = {"model": ["poll", "epoll", "thread"], "bound": [True, False, None]}
     table = reports.text_table(PAIRS.assign(**models), rows="model", columns="metric")
