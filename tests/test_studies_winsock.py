@@ -45,6 +45,20 @@ def test_what_ran_on_windows_stands_in_a_column_of_its_own():
     assert table["threads, printed"].tolist()[-2:] == ["2", "2"]
 
 
+def test_where_only_the_ramp_was_measured_the_published_numbers_stand_alone(cells):
+    """The ramp comes first, and a budget may end before all else."""
+    columns = ["model", "clients", "connections", "threads", "pss_net_bytes", "label"]
+    columns += ["server_cpu_share", "received_per_s", "bytes_per_s", "established"]
+    columns += ["attempted", "byte_rate", "accepted", "ok", "reason", "key"]
+    nothing = pd.DataFrame(columns=columns).astype({"ok": bool, "byte_rate": float})
+    about = {"kin": {"winsock-iocp": "uring"}, "names": {"winsock-iocp": "ports"}}
+    _, results = cells("15-winsock", "cell-13", "cell-14", bulk=nothing, **about)
+    (table,) = results["tables"]
+    printed = ["7000 of 7000", "12000 of 12000"]
+    assert [row[2] for row in table["rows"]] == printed
+    assert {word for row in table["rows"] for word in row[3:5]} == {"—"}
+
+
 def test_a_model_on_windows_has_the_bound_of_its_api():
     atlas = pd.DataFrame({"model": ["windows-iocp"], "carried": [7]})
     trials = pd.DataFrame({"model": [], "connections": [], "threads": []})

@@ -94,7 +94,7 @@ def side_by_side(
     metrics : mapping of str to str
         Columns to show, and their heads.
     """
-    published = printed()
+    published, measured = printed(), measured.reindex(columns=[*metrics])
     index = [(model, clients) for model in kin for clients in CLIENTS]
     in_print = [(_under_wine(model), clients) for model, clients in index]
     on_linux = [(kin[model], clients) for model, clients in index]
