@@ -11,7 +11,7 @@ from study_made import crossed, usable
 
 from connlab.intervals import intervals, ratios
 from connlab.rounds import Rounds
-from connlab.studies import load, why
+from connlab.studies import load, profiles, why
 
 
 def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:
@@ -239,7 +239,8 @@ def test_a_server_that_keeps_up_is_not_overloaded(cells):
 
 @pytest.mark.parametrize("where", ["opened", "alone"], ids=["beyond", "closed-loop"])
 def test_what_a_client_could_not_ask_tells_nothing_of_overload(cells, where):
-    names = overload({"epoll": (0.95, True), "poll": (0.9, True)})
+    kept = {"epoll": (0.95, True), "poll": (0.9, True)}
+    names = overload(kept) | {"baseline": "poll"}
     epoll = names[where]["model"] == "epoll"
     names[where].loc[epoll & (names[where]["block"] > 1), "label"] = "client-bound"
     _, results = cells("11-load", "cell-31", "5d7f0ab8", "cell-33", **names)
@@ -532,6 +533,20 @@ def test_trials_that_lost_connections_are_counted_for_each_web_server(cells):
     kinds = ["trials_tried", "trials_usable", "trials_lost"]
     assert found.loc["thread", kinds].tolist() == [5, 3, 2]
     assert found.loc["epoll", kinds].tolist() == [5, 5, 0]
+
+
+@pytest.mark.parametrize(("timed", "drawn"), [(50, 1), (1, 0)])
+def test_samples_of_a_load_that_was_not_timed_are_drawn_nowhere(cells, timed, drawn):
+    """Trials of that load may all be left out, as others used the machine."""
+    cell = {"model": "epoll", "connections": 50, "active": 50}
+    sampled = [cell | {"part": part, "cpu_share": 100 / 9} for part in profiles.PARTS]
+    known = pd.DataFrame([cell | {"connections": timed, "value": 1e-6}])
+    where = [*cell, "part"]
+    names = {"shares": pd.DataFrame(sampled), "tall": sampled, "where": where}
+    frame = usable(pd.DataFrame([cell]))
+    made, results = cells("12-why", "5e504ece", known=known, measured=frame, **names)
+    assert len(results["figures"]) == drawn
+    assert set(made["colors"]) == set(profiles.PARTS)  # for the flame graphs
 
 
 @pytest.mark.parametrize("given", [None, 5.0])
