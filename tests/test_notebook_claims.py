@@ -468,13 +468,14 @@ def explained(
     *,
     of_kind: list[bool] | None = None,
     sampled: int = 1,
+    counted: int = 0,
 ) -> dict[str, Any]:
     hits = dict.fromkeys(["from_models", "from_kinds", "from_loads"], told)
     hits |= {"of_kind": told if of_kind is None else of_kind, "foretold": alone}
     hits = {way: pd.Series(x, dtype=bool) for way, x in hits.items()}
     most = pd.DataFrame([pair(metric="cpu_share", value=60.0)])
     names = {"hits": hits, "most": most, "baseline": "poll"}  # epoll was sampled
-    names |= {"threads": most, "loop": most.head(sampled)}
+    names |= {"threads": most, "loop": most.head(sampled), "counts": told[:counted]}
     return rules.execute("12-why", "cell-24", **names)
 
 
@@ -659,6 +660,11 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             },
         ),
         ("12-why", explained([], []), {"Nothing": True, "mean": False}),
+        (
+            "12-why",
+            explained([False], [], of_kind=[], counted=1),
+            {"Too few servers were counted and timed": True, "Nothing": False},
+        ),
         ("12-why", explained([], []), {"epoll spends 60": True}),
         ("12-why", explained([], []), {"thread per connection spends 60": True}),
         ("12-why", explained([], [], sampled=0), {"scheduler": False}),
