@@ -188,6 +188,16 @@ def test_a_repeated_key_counts_once_with_a_warning(tmp_path):
         assert len(made.load(tmp_path, [made.trial(), made.trial()])) == 1
 
 
+@pytest.mark.parametrize(
+    ("many", "note"),
+    [(1, "a line is no trial and was"), (3, "3 lines are no trials and were")],
+)
+def test_lines_that_are_no_trials_have_one_note(tmp_path, many, note):
+    with pytest.warns(frames.RunWarning):
+        frame = made.load(tmp_path, [made.trial(), *[{"schema": 1}] * many])
+    assert frame.attrs["notes"] == [f"trials.jsonl: {note} left out"]
+
+
 def test_environments_never_mix(tmp_path):
     trials = [made.trial(block=b, environment="ab"[b % 2]) for b in range(5)]
     made.write(tmp_path, trials)

@@ -295,14 +295,18 @@ def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
     """Return the trials of a study, and notes on what cannot be read."""
     path = _find(run, study, root)
     log = schema.read_log(path)
-    trials, notes = {}, list(log.remarks)
+    trials, notes, others = {}, list(log.remarks), 0
     for trial in log.trials:
         if not _is_trial(trial):
-            notes.append(f"{path.name}: a line is no trial and was left out")
+            others += 1
         elif trial["key"] in trials:
             notes.append(f"trial {trial['key']} stands twice; the first counts")
         else:
             trials[trial["key"]] = trial
+    if others:
+        what = f"{others} lines are no trials and were"
+        what = what if others > 1 else "a line is no trial and was"
+        notes.append(f"{path.name}: {what} left out")
     if not trials:
         raise RunError(f"{run}/{study}: {path.name} holds no whole trial")
     return list(trials.values()), notes
