@@ -536,8 +536,9 @@ def waited(
     late: tuple[str, ...] = (),
     few: str = "",
     limited: str = "",
+    most: int = 1000,
 ) -> dict[str, Any]:
-    """Return how long users of models a, b, … wait at most connections of two."""
+    """Return how long users of a, b, … wait; those of epoll with so many at `most`."""
     cell = {"work": "spin", "connections": 1000, "load": 0.7}
     p99 = cell | {"metric": "slice_p99_s"}
     fewer = pair("higher", model="a", **p99 | {"connections": 50})
@@ -545,7 +546,7 @@ def waited(
         pair(verdict, model="abc"[k], value=2.0 + k, **p99)
         for k, verdict in enumerate(verdicts)
     ]
-    mine = pair(model="epoll", **p99)
+    mine = pair(model="epoll", **p99 | {"connections": most})
     del mine["against"]
     opened = pd.DataFrame([mine, *rows]).assign(overloaded=False)
     full = pd.DataFrame([cell | {"model": model} for model in late])
@@ -754,6 +755,15 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         ("06-idle", idle(pd.NA), {"No model": True, "without them": False}),
         ("11-load", waited(own=0), {"not measured": True, "They take": False}),
         ("11-load", waited(), {"With 1000 connections": True, "They take": False}),
+        (
+            "11-load",
+            waited(NO, most=50),
+            {
+                "With 50 connections whose": True,
+                "They take 2.00 [1.90, 2.10] times as long with A.": True,
+                "1000": False,
+            },
+        ),
         (
             "11-load",
             waited(YES, NO),
