@@ -155,6 +155,18 @@ def test_what_is_added_to_a_queue_is_added_for_each_number_of_connections(cells)
     assert made["recovered"]["value"].tolist() == pytest.approx([1, 1])
 
 
+def test_what_is_added_to_a_queue_is_known_no_better_than_it_scatters(cells):
+    """It is that of the same block; a block without the lowest load tells nothing."""
+    frame = at_two_loads([50])
+    wait = [load.waiting(*x) for x in zip(frame["rate"], frame[SPENT], strict=True)]
+    frame["response_mean_s"] = frame[SPENT] + wait + (1 + frame["block"]) * 1e-5
+    alone = (frame["block"] == 4) & (frame["load"] == 0.1)
+    made = held_against_a_queue(cells, frame[~alone].reset_index(drop=True))
+    (row,) = made["recovered"].to_dict("records")
+    assert [row["value"], row["lo"], row["hi"]] == pytest.approx([1, 1, 1])
+    assert row["n"] == 4
+
+
 def test_a_baseline_measured_once_more_is_in_no_curve_of_a_load(cells):
     frame = at_two_loads([50]).assign(response_mean_s=2e-4, carried=False)
     again = frame.assign(response_mean_s=9e-4, carried=True)
