@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import study_made as made
 from drive_fakes import measure, rows
+from scipy import stats
 
 from connlab import schema
 from connlab.intervals import intervals
@@ -130,6 +131,21 @@ def test_a_cell_is_overloaded_by_its_median_trial():
     marked = frame[load.overloaded(frame, ["model", "load"])]
     assert marked["model"].tolist() == ["thread"] * 3
     assert load.overloaded(frame.iloc[:0], ["model", "load"]).empty
+
+
+def test_what_overload_leaves_is_a_ratio_of_two_means():
+    """The closed loop was measured too: its mean is known no better."""
+    cell = ["model", "work", "connections"]
+    frame = made.crossed(model=("epoll", "poll"), block=range(5))
+    frame = made.usable(frame, work="echo", connections=50)
+    scatter = np.random.default_rng(1).lognormal(0, 0.05, (2, len(frame)))
+    over = frame.assign(load=1.2, throughput_rps=90 * scatter[0])
+    alone = frame.assign(throughput_rps=100 * scatter[1]).query("model == 'epoll'")
+    (row,) = load.kept(over, alone, [*cell, "load"]).to_dict("records")
+    y, x = (np.log(t["throughput_rps"][t["model"] == "epoll"]) for t in (over, alone))
+    test = stats.ttest_ind(y, x, equal_var=False).confidence_interval(0.95)
+    assert [row["lo"], row["hi"]] == pytest.approx([*np.exp(test)])
+    assert (row["model"], row["load"], row["metric"]) == ("epoll", 1.2, "kept")
 
 
 @pytest.mark.parametrize(("served", "evenness"), [(1.0, 1.0), (0.5, 0.5625)])
