@@ -325,9 +325,12 @@ def floors(
         low = min([low, *heights.values()])
         high = max([high, *(1.08 * y for y in heights.values())])
         ax.set_ylim(low, high)
+        points = ax.get_window_extent().height / ax.figure.dpi * 72
+        room = (2 + 1.2 * _SMALL) / points  # of a name, with its distance to its line
         above = math.inf
         for name, y in sorted(heights.items(), key=lambda item: -item[1]):
-            close = (above - y) < 0.06 * (high - low)
+            at = ax.transAxes.inverted().transform(ax.transData.transform((0, y)))[1]
+            close = above - at < room
             dashes = (4, 2) if name in LIMITS else (1, 2)
             ax.axhline(y, color=QUIET, linewidth=1, linestyle=(0, dashes))
             ax.annotate(
@@ -340,7 +343,7 @@ def floors(
                 fontsize=_SMALL,
                 color=QUIET,
             )
-            above = y
+            above = at
 
 
 def hollow(grid: sns.FacetGrid | Axes, cells: pd.DataFrame, *, x: str) -> None:

@@ -53,6 +53,23 @@ def test_a_limit_is_drawn_unlike_a_line_for_orientation():
     assert names == [f"limit: {CEILING}", "two calls"]
 
 
+@pytest.mark.parametrize("scale", ["linear", "log"])
+@pytest.mark.parametrize("low", [160, 189, 199])
+def test_no_line_runs_through_the_name_of_a_limit(scale, low):
+    frame = pd.DataFrame({"n": [1, 2], "y": [100.0, 150.0]})
+    grid = sns.relplot(frame, x="n", y="y", height=2.5)
+    grid.set(yscale=scale, ylim=(1 if scale == "log" else 0, None))
+    figures.floors(grid, {CEILING: 204.0, "two calls": float(low)})
+    grid.figure.draw_without_rendering()
+    across = [
+        grid.ax.transData.transform((0, line.get_ydata()[0]))[1]
+        for line in grid.ax.lines
+    ]
+    for text in grid.ax.texts:
+        box = text.get_window_extent()
+        assert not [y for y in across if box.y0 < y < box.y1]
+
+
 def test_servers_of_one_program_are_told_apart():
     called = {"./mine --a": "mine", "./mine --b": "mine", "./ours": "ours"}
     columns = {"model": [*called], "model_label": [*called.values()]}
