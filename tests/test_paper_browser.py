@@ -472,6 +472,17 @@ def test_a_model_has_a_page(open_at, width, scheme):
     assert_sound(browser)
 
 
+def test_rows_of_a_wide_table_are_low_on_a_phone(browser, open_at, tmp_path):
+    open_at(390)
+    data = made.REFERENCE / "cores" / "figures" / "cores-costs.csv"
+    page = figure_pages.write_values(data, tmp_path, title="Made up", alt="")
+    browser.get(page.as_uri())
+    rows = browser.find_elements(By.CSS_SELECTOR, "tbody tr")
+    assert len(rows) > 10
+    assert max(row.size["height"] for row in rows) < 100
+    assert_sound(browser)
+
+
 @WIDTHS
 def test_an_executed_notebook_is_sound(browser, open_at, width, tmp_path):
     folder = made.REFERENCE / "uring"  # the shortest: axe looks at each word of code
