@@ -242,6 +242,8 @@ def line_ends(grid: sns.FacetGrid) -> None:
                 ends[level] = (float(line.get_xdata()[last]), float(y[last]), line)
         _write_ends(ax, ends)
     _make_room(grid.figure, axes_of(grid))
+    for ax in axes_of(grid):
+        _part(ax)
 
 
 def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
@@ -284,6 +286,26 @@ def _write_ends(ax: Axes, ends: dict) -> None:
         x, y, line = ends[level]
         ink = [0.75 * c for c in mpl.colors.to_rgb(line.get_color())]  # to be read
         ax.annotate(level, (x, y), fontsize=_SMALL, color=ink, **place)
+
+
+def _part(ax: Axes) -> None:
+    """Move names beside last points apart where one would cover another."""
+    named = [text for text in ax.texts if text.get_bbox_patch()]
+    boxes = {text: Text.get_window_extent(text) for text in named}
+    groups: list[list[Text]] = []  # of those that stand below each other
+    for text in sorted(named, key=lambda text: boxes[text].x0):
+        group = groups[-1] if groups else []
+        if any(boxes[other].x1 > boxes[text].x0 for other in group):
+            group.append(text)
+        else:
+            groups.append([text])
+    point = ax.figure.dpi / 72
+    for group in groups:
+        wanted = [float(boxes[text].y0) for text in group]
+        places = spread(wanted, 1.2 * _SMALL * point, ax.bbox.y0, ax.bbox.y1)
+        for text, was, place in zip(group, wanted, places, strict=True):
+            right, above = text.xyann
+            text.xyann = (right, above + (place - was) / point)
 
 
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:

@@ -231,6 +231,19 @@ def test_the_name_of_a_line_that_ends_early_stands_at_its_last_point():
     assert texts["epoll"].arrow_patch is not None
 
 
+@pytest.mark.parametrize("x", [(1, 1), (3, 3), (3, 4)], ids=["left", "mid", "near"])
+def test_names_of_lines_that_end_early_do_not_cover_each_other(x):
+    rows = [("epoll", 0, 1.0), ("epoll", 9, 9.0), ("sigio", 0, 1.0), ("poll", 0, 1.0)]
+    rows += [("sigio", x[0], 5.0), ("poll", x[1], 5.05)]
+    grid = curves("model x y", rows, height=2.5)
+    figures.line_ends(grid)
+    grid.figure.draw_without_rendering()
+    first, second = (
+        Text.get_window_extent(text) for text in grid.ax.texts if not text.arrow_patch
+    )
+    assert not first.overlaps(second)
+
+
 def test_figures_call_a_listed_model_by_its_name_and_others_by_their_labels():
     columns = {"model": ["epoll-et", "netty"], "model_label": ["edge", "Netty"]}
     trials = pd.DataFrame(columns).assign(family="readiness")
