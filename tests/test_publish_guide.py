@@ -1,5 +1,7 @@
 """The guide: where designs stand, and findings beside those of the reference."""
 
+import re
+
 import pandas as pd
 import publish_made as made
 import pytest
@@ -249,6 +251,10 @@ def test_each_finding_stands_beside_the_reference(tmp_path):
     assert guide.HERE_OPEN in text
     assert "2 [1.82, 2.20]" in text.replace("\\", "")
     assert "stale" not in text
+    guide.write(run, {"B": reference, "C": reference}, paper)
+    three = (paper / guide.FOLDER / "beside.qmd").read_text()
+    runs_ = r"this run \(.+\), the B run \(.+\) and the C run \(.+\)\. The "
+    assert re.search(f"Each finding in {runs_}", three)
     made.outdate(runs / "mine" / made.STUDY)
     guide.write(made.load(runs, "mine"), {"B": reference}, paper)
     written_ = {p.stem: p.read_text() for p in (paper / guide.FOLDER).glob("*.qmd")}

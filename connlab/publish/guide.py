@@ -445,14 +445,10 @@ def _beside(run: Run, others: Mapping[str, Run], paper: Path, found: Beside) -> 
     if not cells or not others:
         return ""
     machines = [provenance.machine(each) for each in (run, *others.values())]
-    theirs = [
-        f"{reference.called(label)} ({machine})"
-        for label, machine in zip(labels, machines[1:], strict=True)
-    ]
+    runs = ["this run", *map(reference.called, labels)]
     caption = fragments.caption(
         "findings",
-        here=machines[0],
-        theirs=listing(theirs),
+        runs=listing(f"{r} ({m})" for r, m in zip(runs, machines, strict=True)),
         times=_times(found),
         remarks=reference.remarks(run, others, paper, "caption"),
     )
