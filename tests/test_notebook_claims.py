@@ -737,7 +737,7 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             workers({4: NO}, few="b", a=(OPEN, 1.05), b=(OPEN, 0.8)),
             {
                 "for A no difference is shown (1.05": True,
-                "; for B too few trials give an interval (0.80)": True,
+                "; for B too few trials give an interval (0.80 times the throughput)": True,
             },
         ),
         (  # one that shows no gain is told with the others
