@@ -277,6 +277,29 @@ def test_a_count_has_no_unit_and_short_names_stand_upright(browser, measured):
     assert turned == []
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_black_sample_can_be_seen(browser, page, scheme):
+    opened(browser, page, scheme=scheme)
+    script = """const sample = document.querySelector("fieldset i");
+        sample.style.background = "#262626";
+        const look = getComputedStyle(sample);
+        return [getComputedStyle(document.body).backgroundColor,
+            look.backgroundColor,
+            ...(look.outlineStyle === "none" ? [] : [look.outlineColor])]"""
+    ground, *parts = map(luminance, browser.execute_script(script))
+    sides = [sorted((ground, part)) for part in parts]
+    assert max((high + 0.05) / (low + 0.05) for low, high in sides) > 3
+
+
+def luminance(color):
+    """Return the relative luminance of "rgb(…)", as WCAG has it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+    linear = [
+        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
+    return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
 def test_a_figure_can_be_read_in_forced_colours(browser, page):
     opened(browser, page)
     media = {"features": [{"name": "forced-colors", "value": "active"}]}
