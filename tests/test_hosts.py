@@ -5,6 +5,7 @@ import csv
 import io
 import itertools
 import json
+import os
 import platform
 import re
 import shlex
@@ -657,6 +658,19 @@ def test_timelines_add_up():
     assert [row["requests"] for row in rows] == ["5", "3"]
     assert [row["max_response_ns"] for row in rows] == ["900", "10"]
     assert rows[0]["active"] == "5"
+
+
+def test_a_process_that_ends_meanwhile_does_not_keep_a_lab_up(monkeypatch, tmp_path):
+    """One that ended between two calls of the search left all networks in place."""
+    stat_of = os.stat
+
+    def gone(path, **options):
+        if re.fullmatch(r"/proc/\d+/cmdline", str(path)):
+            raise ProcessLookupError(path)
+        return stat_of(path, **options)
+
+    monkeypatch.setattr(os, "stat", gone)
+    assert [*lab.Lab(tmp_path / "lab", 177)._running()] == []
 
 
 def test_no_lab_is_made_where_a_namespace_cannot_be_entered(monkeypatch):

@@ -161,13 +161,16 @@ class Lab:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _running(self) -> Iterator[int]:
-        """Yield scheduler and workers of a lab of this number, whoever started them."""
+        """Yield scheduler and workers of a lab of this number, whoever started them.
+
+        glob() for a file below ``/proc/PID`` fails where that process ends meanwhile.
+        """
         url = self.scheduler.encode()
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
+        for path in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                line = path.read_bytes()
+                line = (path / "cmdline").read_bytes()
                 if b"distributed.cli" in line and url in line:
-                    yield int(path.parent.name)
+                    yield int(path.name)
 
     def _make_networks(self, hosts: int) -> None:
         _ip("link", "add", self.bridge, "type", "bridge")
