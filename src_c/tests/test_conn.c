@@ -171,6 +171,8 @@ static void what_waits_takes_no_more_than_it_needs(void)
     assert(conn_sent(conn, 6) == WANT_READ && !conn->kept_out);
     assert(conn_keep(conn, in, 40000));
     assert(malloc_usable_size(conn->kept_in.bytes) < 40000 + 64);
+    assert(conn_keep(conn, in, 1)); /* in many pieces it is copied seldom */
+    assert(conn->kept_in.capacity > 50000);
     shut(conn, 2);
 }
 
@@ -281,6 +283,23 @@ static void what_has_begun_keeps_its_deadline(void)
     server.options = (struct options){0};
 }
 
+/* The limit is for each piece that a slow reader takes, and for nothing less. */
+static void what_is_sent_in_part_moves_the_deadline(void)
+{
+    server.options = (struct options){
+        .timed = true, .timeout_ns = {[TIMEOUT_IDLE] = NS_PER_S}};
+    struct conn *conn = open_on("echo", open("/dev/null", 0));
+    assert(receive(conn, "hello") == WANT_WRITE);
+    uint64_t first_ns = conn_deadline_ns(conn);
+    assert(conn_sent(conn, 0) == WANT_WRITE);
+    assert(conn_deadline_ns(conn) == first_ns);
+    assert(conn_sent(conn, 2) == WANT_WRITE);
+    assert(conn_deadline_ns(conn) > first_ns);
+    assert(conn_sent(conn, 3) == WANT_READ);
+    shut(conn, 1);
+    server.options = (struct options){0};
+}
+
 /* It is told so, but for that, too, it is not waited without end. */
 static void who_is_late_is_told_and_closed(void)
 {
@@ -315,6 +334,7 @@ int main(void)
     the_last_answer_arrives_though_more_was_sent();
     without_limits_nothing_has_a_deadline();
     what_has_begun_keeps_its_deadline();
+    what_is_sent_in_part_moves_the_deadline();
     who_is_late_is_told_and_closed();
     puts("test_conn: passed");
     return 0;

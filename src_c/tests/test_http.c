@@ -226,6 +226,8 @@ static void percent_is_decoded(void)
     check_decode("123456789", false, -2, "");
     check_decode("%", false, -1, "");
     check_decode("a%4", false, -1, "");
+    char to[1]; /* and the digit that lies behind the end is none of it */
+    assert(http_decode((struct span){"%41", 2}, false, to, sizeof to) == -1);
     check_decode("%4g", false, -1, "");
     check_decode("%-1", false, -1, "");
     check_decode("%00", false, -1, "");

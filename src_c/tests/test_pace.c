@@ -74,6 +74,8 @@ static void a_meter_spaces_messages_by_their_bytes(void)
     struct meter slow = meter_make(0.5);
     assert(meter_book(&slow, 0, 1) == 0);
     assert(meter_book(&slow, 0, 1) == 2 * NS_PER_S);
+    struct meter fast = meter_make(6e8); /* 1.67 ns a byte */
+    assert(meter_book(&fast, 0, 1) == 0 && meter_book(&fast, 0, 1) == 2);
     struct meter unlimited = meter_make(0);
     assert(meter_book(&unlimited, 42, 1 << 30) == 42);
     assert(meter_book(&unlimited, 42, 1 << 30) == 42);
