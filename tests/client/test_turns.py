@@ -482,6 +482,17 @@ def test_a_client_that_is_always_late_does_not_go_on_for_ever(take_turns):
     assert time.monotonic() - began < 30
 
 
+def test_lag_is_late_only_beside_how_long_answers_take(take_turns):
+    """A tenth of them at least; what is less cannot matter, whatever --late says."""
+    slow = "--workload work --delay 100 --rate 200 --late 0.001ms"
+    flags = f"--connections 8 {slow} --slice 200ms --duration 1 --warmup 0"
+    result, slices = take_turns(1, flags, server="epoll --workload work")
+    assert result["rounds"] > 0
+    assert (slices["lag_p99_ns"] > 1000).any()
+    late = slices[slices["late"] == 1]  # none, where the machine is not busy
+    assert (late["lag_p99_ns"] > late["response_p99_ns"] / 10).all()
+
+
 def test_thinking_goes_on_only_in_slices(take_turns, engine):
     """N = X (R + Z) by the time of its slices: who rests does not think."""
     flags = "--connections 20 --think exponential:30 --duration 3"

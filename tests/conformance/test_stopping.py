@@ -156,6 +156,7 @@ def test_it_outlives_the_thread_of_a_parent_in_another_pid_namespace():
         (["epoll", "--workload", "nope"], ["--workload", "nope", "echo"]),
         (["epoll", "--processes", "0"], ["--processes", "0", "1 to 1024"]),
         (["epoll", "--processes", "two"], ["--processes", "two", "whole number"]),
+        (["epoll", "--processes", "1.5"], ["--processes", "1.5", "whole number"]),
         (["epoll", "--backlog", "-1"], ["--backlog", "-1", "from 1"]),
         (["epoll", "--listen", "nowhere"], ["--listen", "nowhere", "HOST:PORT"]),
         (["epoll", "--listen", "127.0.0.1:70000"], ["70000", "65535"]),
