@@ -121,6 +121,18 @@ def test_another_address_is_another_server():
     assert len({servers.model(name).digest for name in names}) == 3
 
 
+def test_who_refuses_at_first_is_waited_for_as_long_as_patience_lasts(monkeypatch):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        place = address.Address(*listener.getsockname())
+        opens = threading.Timer(0.3, listener.listen)
+        opens.start()
+        assert address._unreachable(place, 20) == ""
+        opens.join()
+    monkeypatch.setattr(address, "PATIENCE_S", 0.1)
+    assert address._unreachable(place, 20) == os.strerror(errno.ECONNREFUSED)
+
+
 # ---- how it is measured -----------------------------------------------------------
 
 #: what would take a look at the server, or its own word

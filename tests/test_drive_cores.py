@@ -77,6 +77,9 @@ def test_whoever_chooses_cores_has_them_in_that_order(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1, 2})
     monkeypatch.setenv(cores.CHOSEN, "2, 0")
     assert cores.available() == (2, 0)
+    monkeypatch.setenv(cores.CHOSEN, "2,1,0")
+    assert cores.available() == (2, 1, 0)
+    monkeypatch.setenv(cores.CHOSEN, "2, 0")
     assert cores.of_trial({}) == cores.Cores((2,), (0,), shared=False)
 
 

@@ -53,7 +53,7 @@ def test_a_good_trial_passes_every_check_that_applies(trial):
     assert verdicts["little"].ok is (True if loop == "closed" else None)
 
 
-def pooled(*, started: int, processes: int = 1, kind: str = "fixed") -> dict:
+def pooled(*, started: int, processes: int | None = 1, kind: str = "fixed") -> dict:
     """Return a good trial of a server that was asked for 8 workers."""
     trial = closed()
     trial["server"]["model"]["workers"] = kind
@@ -322,6 +322,7 @@ VERDICTS = {
     "all workers": (gates.workers, pooled(started=8), True),
     "one in place of one that ended": (gates.workers, pooled(started=9), True),
     "half of them": (gates.workers, pooled(started=8, processes=2), False),
+    "of one process": (gates.workers, pooled(started=8, processes=None), True),
     "any number of workers": (gates.workers, pooled(started=1, kind="none"), None),
     "no workers": (gates.workers, closed(), None),
     "others on four watched cores": (

@@ -8,7 +8,7 @@ from unittest.mock import ANY
 
 import drive_fakes
 import pytest
-from drive_fakes import manifest, measure, rows
+from drive_fakes import manifest, measure, models, rows
 
 from connlab import schema
 from connlab.drive import capacity, flags, gates, grid, interleaving, machine, turns
@@ -202,6 +202,14 @@ def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, name, little):
     assert sum(bool(group.carried) for group in groups) == 3
     arms = sorted(slot.cell for group in groups for slot in group.slots)
     assert arms == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("size", "buffers"), [(None, 0), (100, 200), ("1-2000", 4000)])
+def test_connections_need_memory_and_so_do_their_threads(size, buffers):
+    (thread,) = models("thread")
+    need = capacity.needed(thread, {"connections": 10, "size": size})
+    each = capacity.CONNECTION_BYTES + buffers + capacity.THREAD_BYTES
+    assert (need.tasks, need.memory_bytes) == (10, 10 * each)
 
 
 def test_a_set_holds_so_many_processes_whose_pages_are_shared():

@@ -5,7 +5,7 @@ import pytest
 from drive_fakes import asked
 
 from connlab import schema
-from connlab.drive import flags, plan, sweeps, trials
+from connlab.drive import flags, plan, sweeps, trials, turns
 
 WINDOW = {"duration": 1.0, "warmup": 0.2}
 
@@ -29,6 +29,19 @@ def test_windows_that_are_prolonged_cost_more():
     assert guess(10_000) > short + 1
     assert guess(10_000, duration_max=1.5) == pytest.approx(short + 0.5)
     assert guess(10_000, fixed={"rate": 1000.0}) == short
+
+
+def test_servers_in_turns_are_connected_to_one_after_the_other():
+    """And one more answer each: in a set 10 000 connections take half a second."""
+    factors, together = {"model": ["good", "busy"]}, {"beside": "model"}
+    together["response_times"] = 0  # else windows are longer as well
+    few, many = (
+        work(factors=factors, fixed={"connections": count}, **together)
+        for count in (10, 10_000)
+    )
+    assert few.cells[0]["slice"] == 1e3 * turns.usual_slice_s(few.cells[0])
+    few_s, many_s = (plan.guess_s(each, 0, []) for each in (few, many))
+    assert 0.4 < many_s - few_s < 0.8
 
 
 def test_what_was_measured_is_known_better_than_guessed():

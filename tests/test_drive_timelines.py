@@ -78,6 +78,12 @@ def test_too_few_or_empty_steps_say_nothing():
     assert timelines.trend([0] * 10) is None
 
 
+def test_what_hardly_scatters_has_settled_within_five_percent():
+    """Its deviation is zero, by which the first step would never be near."""
+    assert timelines.settled([96, *[100] * 19]) == 0
+    assert timelines.settled([94, *[100] * 19]) == 1
+
+
 def test_a_slow_start_is_detected_and_a_steady_one_is_not():
     slow = [100, 300, 600, *_steady(17)]
     assert timelines.settled(slow) == 3

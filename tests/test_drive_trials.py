@@ -1,6 +1,8 @@
 """One trial, and every way in which its programs can fail."""
 
 import time
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from conftest import python
@@ -48,6 +50,23 @@ def test_a_program_that_fails_is_a_reason(model, factors, kind, words):
     failure = trial(model, **factors).failure
     assert failure.kind == kind
     assert words in failure.reason
+
+
+def test_a_client_that_does_not_notice_a_dead_server_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(trials, "timeout_s", lambda _: 5.0)
+    monkeypatch.setattr(trials, "NOTICE_S", 0.1)
+    reading = SimpleNamespace(before=(), gone=True, cost_s=0.0)
+    host = Mock()
+    host.ready.side_effect = lambda *_, timeout_s: time.sleep(timeout_s)
+    host.sample.return_value = reading
+    course = SimpleNamespace(
+        setting=SimpleNamespace(factors={}),
+        **{"server": 1, "server_host": host, "client": 2, "client_host": host},
+        **{"report": None, "snapshots": [], "failure": None},
+    )
+    trials._attend(course)
+    assert course.failure is None  # whoever looks at the server says why
+    assert len(course.snapshots) > 1
 
 
 def test_a_server_that_never_gets_ready(monkeypatch):

@@ -103,6 +103,7 @@ def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone(once_more)
     [
         ([1, 50, 1000], [1, 50, 1000]),
         ([0, 900, 5000], [0, 900, 5000]),
+        ([50], [50]),
         ([1, 10, 100, 500, 1000, 10_000], [1, 10, 100, 10_000]),
     ],
 )
@@ -110,6 +111,7 @@ def test_ticks_of_close_levels_do_not_run_into_each_other(levels, ticks):
     ax = plt.subplots(figsize=(1.6, 1.5))[1]
     figures.log_x(ax, levels)
     assert ax.get_xticks().tolist() == ticks
+    assert ax.get_xscale() == ("log" if levels[0] else "symlog")
 
 
 def test_a_logarithmic_axis_without_a_value_can_be_drawn(tmp_path):

@@ -567,8 +567,9 @@ def test_one_report_merged_is_itself(reported, lasts):
     """Of few answers the 99th percentile is the last one, which is known exactly."""
     report, histogram = reported(*lasts)
     merged = group.merged([report], [histogram])
-    for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "n", "min_ns", "max_ns"):
-        assert merged["response"][name] == report["response"][name]
+    for kind in ("response", "service", "connect"):
+        for name in ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "n", "min_ns", "max_ns"):
+            assert merged[kind][name] == report[kind][name], kind
     jain = report["fairness"]["jain"]
     assert merged["fairness"]["jain"] == pytest.approx(jain, rel=1e-5)
 
@@ -596,6 +597,13 @@ def test_rates_of_clients_add_and_one_that_was_cut_short_is_seen(reported):
     for reports in itertools.permutations(each):
         assert group.merged(reports, [histogram] * 3)["stop"] == "interrupted"
     assert group.merged(each[:2], [histogram] * 2)["stop"] == "server_gone"
+
+
+def test_edges_of_a_window_are_told_by_our_clock():
+    """A clock that is ahead of it told a later moment."""
+    report = {"window": {"begin_ns": 1_000, "end_ns": 3_000}}
+    assert group._edges(report, clock.Offset(400, 1)) == (600, 2_600)
+    assert group._edges({"window": {}}, clock.Offset(400, 1)) is None
 
 
 def test_unanswered_requests_are_slower_than_all_others():
