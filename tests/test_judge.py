@@ -984,6 +984,14 @@ def test_calls_are_read_from_the_table_of_strace():
     assert calls.between((few, 100), (STRACE, 60)).missing
 
 
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_many_requests_of_a_quick_server_are_counted(build_dir, monkeypatch):
+    monkeypatch.setattr(calls, "REQUESTS", (5, 45))
+    counted = calls.count(f"{build_dir}/lessons/epoll {{port}}")
+    assert counted.missing == ""
+    assert 2 <= counted.total < 5
+
+
 def test_calls_are_counted_in_any_folder_for_temporary_files(monkeypatch, tmp_path):
     """In one with a space strace wrote its table elsewhere, and ran another program."""
     (tmp_path / "a folder").mkdir()
