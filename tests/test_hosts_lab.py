@@ -33,13 +33,16 @@ from tests.conftest import connlab  # by this name, as scripts import this file
 from tests.drive_fakes import manifest, measure, processes, programs_in, rows, running
 from tests.labs import all_running, until, up
 
+# Who dies, who is late and who is told are facts, which other sweeps do not change.
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.serial,
+    pytest.mark.sweeps,
     pytest.mark.usefixtures("network_namespaces"),
 ]
 #: networks of tests, apart from those of who looks at a lab meanwhile
 NUMBER, MANY = 178, 179
+#: for tests that make one of the second number, of which there is one at a time
+of_many = pytest.mark.xdist_group("hosts-many")
 
 
 def setting(**factors) -> trials.Setting:
@@ -92,6 +95,7 @@ def later(condition, action) -> threading.Thread:
     return thread
 
 
+@pytest.mark.serial
 def test_a_trial_over_two_client_hosts_is_one_line(three, hosts):
     outcome = run(hosts)
     assert outcome.failure is None
@@ -131,6 +135,7 @@ def test_each_server_has_a_port_that_no_client_is_given(three, hosts):
     assert all(port < int(before.split()[0]) for port in ports)
 
 
+@pytest.mark.serial
 def test_a_server_stands_still_in_the_middle_of_a_window(three, hosts):
     """However long clients took to agree on when it begins."""
     even = {"rate": 1000, "arrivals": "paced", "duration": 0.6}
@@ -461,6 +466,7 @@ def begun(hosts: list[carrier.RemoteHost]) -> tuple[float, float]:
     return 1e3 * (max(at_s) - min(at_s)), took_s
 
 
+@pytest.mark.serial
 def test_many_hosts_begin_together_and_report(tmp_path):
     """Workers without load, on a machine that others use: the best of several tries."""
     count, tries = 32, []
@@ -487,6 +493,7 @@ def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]
     return {n: (after[n] - before[n]) / (ended_s - began_s) for n in pids}
 
 
+@pytest.mark.serial
 def test_agents_leave_the_machine_to_what_is_measured(three, engine):
     """Less than 1 % of a core while a window is open, 0.2 % while nothing is asked.
 
@@ -535,6 +542,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", disk], check=True)
 
 
+@of_many
 def test_a_full_disk_of_the_hosts_costs_no_trial(small_disk):
     """What programs write lies in memory until it is handed over."""
     with up(small_disk / "lab", MANY, owned=False) as small:
@@ -574,6 +582,7 @@ def far_apart(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Iterator[carrier.Eng
         yield engine
 
 
+@pytest.mark.serial
 def test_hosts_whose_clocks_are_far_apart_measure_as_one(far_apart, tmp_path):
     """All times that are told to a host, or come from one, are converted."""
     server, clients = sides(far_apart)
@@ -603,6 +612,7 @@ def with_word(word: Path) -> list[int]:
     return [pid for pid, line, _ in processes() if os.fsencode(word) in line]
 
 
+@of_many
 @pytest.mark.parametrize("late", [True, False])
 def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
     """While a trial runs, and while the lab is being made."""
@@ -627,6 +637,7 @@ def test_a_lab_goes_down_with_an_owner_that_is_killed(tmp_path, late):
     assert not folder.exists()
 
 
+@of_many
 def test_a_lab_whose_scheduler_cannot_listen_says_why(tmp_path, monkeypatch):
     """As where another scheduler of Dask has the port on all addresses."""
     with socket.create_server(("", 0)) as taken:
@@ -636,6 +647,7 @@ def test_a_lab_whose_scheduler_cannot_listen_says_why(tmp_path, monkeypatch):
     assert not state()
 
 
+@of_many
 def test_a_lab_takes_the_place_of_one_of_another_folder_and_leaves_nothing(tmp_path):
     """As `make lab` does in a second clone of the project: it has the same number."""
     lab.Lab(tmp_path / "one", MANY).up(2)

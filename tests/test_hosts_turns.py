@@ -24,9 +24,10 @@ from connlab.intervals import ratios
 from tests.drive_fakes import measure, programs_in, rows
 from tests.labs import all_running, until, up
 
+# Who dies, who is lost and what is refused are facts: other sweeps change none.
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.serial,
+    pytest.mark.sweeps,
     pytest.mark.usefixtures("network_namespaces", "others_allowed"),
 ]
 NUMBER, FEW = 180, 181
@@ -62,6 +63,7 @@ def swept(engine: Engine, root: Path, count: int, **changes) -> drive.SweepRepor
     return measure(root, location=hosts, **options | changes)
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("count", [1, 2])
 def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count):
     report = swept(engine, tmp_path, count, factors={"arm": ["one", "other"]})
@@ -92,6 +94,7 @@ def test_equal_servers_take_turns_over_hosts(engine, tmp_path, count):
         assert ratio["hi"] / ratio["lo"] < 2
 
 
+@pytest.mark.serial
 def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     """With windows as long as study 14 has them in the profile `full`."""
     path = ROOT / "notebooks" / "profiles" / "full.yaml"
@@ -106,6 +109,7 @@ def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
     assert max(shares) >= 0.7, shares
 
 
+@pytest.mark.serial
 def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
     """poll walks all of its idle connections, here as over loopback."""
     many = {"connections": 400, "active": 4}
@@ -119,6 +123,7 @@ def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
         assert ratio["lo"] > 1, run
 
 
+@pytest.mark.serial
 def test_cpu_time_is_what_the_server_itself_counts(engine):
     """Its own count is of its whole life; most of that lies in slices."""
     common = {"connections": 10, "workload": "echo"}
@@ -143,6 +148,7 @@ def test_cpu_time_is_what_the_server_itself_counts(engine):
         assert spent_ns / requests == pytest.approx(per_request_ns, rel=0.15)
 
 
+@pytest.mark.serial
 def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
     many = {"connections": 10, "rate": 2000}
     options = {"factors": {"model": ["epoll", "poll"]}, "fixed": many}
@@ -165,6 +171,7 @@ def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
         assert sum(map(bool, p99s)) > len(p99s) / 2
 
 
+@pytest.mark.serial
 def test_room_is_asked_of_the_hosts_and_not_of_the_driver(tmp_path):
     """The server's host allows few tasks, one of a client few descriptors."""
     with up(tmp_path / "lab", FEW) as few:
@@ -196,6 +203,7 @@ def compared(hosts_lab: lab.Lab, *words: str) -> subprocess.CompletedProcess:
     return connlab("compare", *words, "--hosts", hosts_lab.roster, timeout=170)
 
 
+@pytest.mark.serial
 def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):
     """Two names of one server, and the control: their ratios are 1."""
     words = ["epoll", "epoll:processes=1", "--connections", "8", "--json"]
@@ -217,6 +225,7 @@ def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):
     assert not all_running(hosts_lab)
 
 
+@pytest.mark.usefixtures("engine")  # so that who has the lab runs this as well
 @pytest.mark.parametrize(
     ("words", "message"),
     [

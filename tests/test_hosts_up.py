@@ -18,6 +18,9 @@ from connlab.hosts import certificates, roster, starting
 from tests.client.harness import reserved_port
 from tests.drive_fakes import processes
 
+#: for tests whose workers take what is copied from one folder, below build
+together = pytest.mark.xdist_group("hosts-up")
+
 FAKE_SSH = """#!/bin/sh
 # ssh FLAG... TARGET COMMAND: note the target, run the command here
 while [ $# -gt 2 ]; do shift; done
@@ -73,7 +76,8 @@ def coming_up(place: Path) -> Iterator[subprocess.Popen]:
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
+@together
 @pytest.mark.usefixtures("server_program")
 def test_workers_come_up_over_ssh_and_end_with_it(place):
     with coming_up(place) as started:
@@ -90,7 +94,8 @@ def test_workers_come_up_over_ssh_and_end_with_it(place):
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
+@together
 @pytest.mark.usefixtures("server_program")
 def test_nothing_is_left_by_a_command_that_was_killed(place):
     """Nor the scheduler, which has the port of the next one."""
@@ -100,13 +105,16 @@ def test_nothing_is_left_by_a_command_that_was_killed(place):
 
 
 @pytest.mark.long
-@pytest.mark.serial
+@pytest.mark.sweeps
+@together
 @pytest.mark.usefixtures("server_program")
 def test_a_worker_that_does_not_hear_is_killed(place):
     with coming_up(place) as started:
-        for pid, line in workers(place).items():
-            if line.startswith(sys.executable):  # not the shell that waits for it
-                os.kill(pid, signal.SIGSTOP)
+        lines = workers(place).items()  # also of the shells that wait for them
+        pids = [pid for pid, line in lines if line.startswith(sys.executable)]
+        assert len(pids) > len(roster.load(place).hosts), "and the scheduler"
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
         started.terminate()
         started.wait(60)
 
