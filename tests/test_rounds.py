@@ -116,7 +116,8 @@ def test_rounds_without_cpu_time_have_none_in_steps_either():
     arm = trial(1)
     arm["server"] = {"model": {"holds": "processes"}}
     arm["factors"] = {"requests_per_connection": 1}
-    for column, values in (("server_cpu_ns", [None] * 9), ("requests", [0] * 9)):
+    none = [("server_cpu_ns", [None] * 9), ("server_cpu_ns", [0] * 9)]
+    for column, values in (*none, ("requests", [0] * 9)):
         made = {**arm, "turns": arm["turns"] | {column: values}}
         assert np.isnan(rounds.Rounds(made).logs["server_cpu_per_request_s"]).all()
 

@@ -109,6 +109,11 @@ def in_turns(factors: dict, *, loop: str = "closed", **more) -> dict:
     return trial
 
 
+def test_slices_last_as_long_as_their_lead_ins_as_well():
+    kept = in_turns(ECHO)["turns"] | {"beside": 2, "slice_ms": 20.0}
+    assert schema.Turns(**kept).slices_s == pytest.approx(0.06)
+
+
 ECHO = {"workload": "echo", "connections": 50, "size": 64}
 
 
@@ -117,7 +122,7 @@ ECHO = {"workload": "echo", "connections": 50, "size": 64}
     [
         (ECHO, "closed", False),
         (ECHO | {"connections": 100}, "closed", False),
-        (ECHO | {"connections": 1000}, "closed", True),
+        (ECHO | {"connections": 101}, "closed", True),
         (ECHO | {"connections": 1000, "active": 50}, "closed", False),
         (ECHO | {"size": 65536}, "closed", True),
         (ECHO | {"workload": "work", "delay": "fixed:5ms"}, "closed", True),

@@ -73,6 +73,17 @@ def test_those_who_are_never_served_break_a_level(tmp_path):
     assert not bp.carried(few.assign(workers=8)).any()
 
 
+@pytest.mark.parametrize(("workers", "each"), [(8, 5), (None, 50)])
+def test_there_are_plenty_of_answers_from_so_many_for_each_user(
+    tmp_path, workers, each
+):
+    frame = run(tmp_path, models=("epoll",), connections=(100,))
+    starved = frame.assign(fairness_requests_min=0, workers=workers)
+    for answers, carried in ((100 * each - 1, True), (100 * each, False)):
+        found = bp.carried(starved.assign(requests_completed=answers))
+        assert (found == carried).all()
+
+
 def test_who_was_not_accepted_is_not_carried(tmp_path):
     """The kernel completes a connection before the server accepts it."""
     frame = run(tmp_path, models=("epoll",), connections=(100, 200))
