@@ -147,6 +147,7 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
         uint32_t last = target->live[--target->live_count];
         target->live[u->live_index] = last;
         t->users[last].live_index = u->live_index;
+        t->answered -= u->row->requests > 0;
         atomic_fetch_sub(&t->shared->sums[u->target].live, 1);
     }
 }

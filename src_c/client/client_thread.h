@@ -64,7 +64,7 @@ struct client_thread {
     uint32_t tried;        /* users whose first connect ended */
     uint32_t connecting;   /* connects in flight */
     uint64_t connected_ns; /* the last one that succeeded */
-    uint32_t answered;     /* users who had an answer */
+    uint32_t answered;     /* live users who had an answer */
     bool asking_once;      /* ... and rest until all had one */
     bool said_asked_once, said_resumed, said_warmed; /* client_shared.h */
     uint64_t cold_answers, cold_response_ns;         /* before the warm-up */

@@ -152,6 +152,25 @@ def test_settling_lets_each_user_ask_once_until_all_were_answered(load, engine, 
     assert result["window"]["requests"] > 100
 
 
+@pytest.mark.timed
+def test_settling_waits_for_others_though_who_was_answered_left(load, engine):
+    """Those who had left stood for as many who still waited."""
+    users = itertools.count()
+
+    def every_other_leaves(connection: socket.socket, server: FakeServer) -> None:
+        leaves, first = next(users) % 2, connection.recv(65536)
+        if not leaves:
+            time.sleep(0.3)
+        connection.sendall(first)
+        if not leaves:
+            echo(connection, server)
+
+    flags = f"--connections 6 {engine} --duration 0.2 --warmup 0 --settle 5"
+    result, _ = load(every_other_leaves, flags)
+    assert result["window"]["warmup_s"] >= 0.3
+    assert result["connections"]["surviving"] == 3
+
+
 def test_settling_ends_though_somebody_is_never_answered(load, engine):
     users = itertools.count()
 
