@@ -129,6 +129,14 @@ def test_what_never_listens_is_told_with_its_own_words(external, kind, status, s
     assert [words for words in said if words not in errors] == []
 
 
+def test_what_ends_well_and_never_listened_is_told(external):
+    """Status 1 stands for its 0, and "exit 1" was all that was said."""
+    process = external("good", program="true")
+    out, errors = process.communicate(timeout=20)
+    assert (out, process.returncode) == ("", 1)
+    assert "exit 0 before anything listened on 127.0.0.1:" in errors
+
+
 def test_a_signal_that_ends_the_server_is_passed_on(external):
     process = external("good")
     os.kill(ready(process)["pid"], signal.SIGSEGV)

@@ -224,7 +224,13 @@ static bool wait_until_listening(struct guard *guard)
 {
     uint64_t until = guard->started_ns + guard->plan->patience_s * NS_PER_S;
     while (!listens(guard->port)) {
-        if (nobody_left(guard) || guard->told)
+        bool nobody = nobody_left(guard);
+        if (nobody && !guard->told && !guard->status)
+            fprintf(stderr,
+                    "external: exit 0 before anything listened on "
+                    "127.0.0.1:%u\n",
+                    guard->port);
+        if (nobody || guard->told)
             return false;
         if (clock_now_ns() > until) {
             fprintf(stderr,
