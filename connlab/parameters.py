@@ -222,10 +222,15 @@ def _typed(parameter: Parameter, value: Any) -> Any:
     """Return the value as its declared type, in its range.
 
     Text for another type is read first (`plain`), because papermill's ``-p`` hands on
-    lists as text: ``-p connections '[1,10]'``.
+    lists as text: ``-p connections '[1,10]'``; of ``-p budget 90`` it makes a number.
     """
     adapter = TypeAdapter(eval(parameter.type, _TYPES))
-    for read in [value, plain(value)] if isinstance(value, str) else [value]:
+    reads = [value]
+    if isinstance(value, str):
+        reads.append(plain(value))
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        reads.append(f"{value:.12g}")
+    for read in reads:
         with contextlib.suppress(ValidationError):
             typed = adapter.validate_python(read, strict=True)
             break

@@ -90,6 +90,12 @@ def test_lists_and_numbers_may_come_as_text_the_way_papermill_hands_them_on(note
     assert parameters.validate(notebook, {"run": "7"}) == {"run": "7"}
 
 
+@pytest.mark.parametrize(("given", "text"), [(90, "90"), (7.5, "7.5"), (1e5, "100000")])
+def test_text_that_papermill_took_for_a_number_is_text(notebook, given, text):
+    """An error about a budget allows 90, which as ``-p budget 90`` was refused."""
+    assert parameters.validate(notebook, {"budget": given}) == {"budget": text}
+
+
 def test_values_mean_what_they_look_like():
     texts = ["3", "0.5", "1e5", "[1, 1e3]", "[thread, epoll]", "true", "epoll", "[1"]
     values = [3, 0.5, 1e5, [1, 1e3], ["thread", "epoll"], True, "epoll", "[1"]
