@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 _LOG = logging.getLogger("papermill")
+_TASKS = logging.getLogger("asyncio")  # of a cell that nobody waits for any more
 _GRACE_S = 1.3  # from the first Ctrl-C to the end of a kernel that does not listen
 _FAILURE = "failure.json"  # why a study of a run has no results
 _SOCKET_PATH_MAX = 80  # of the 107 bytes that a Unix socket's address holds
@@ -387,7 +388,8 @@ def _interruptible(kernel: _Kernel) -> Iterator[None]:
                 if pid is not None:  # it leads a process group, with what it started
                     os.killpg(pid, signal.SIGKILL)
             raise Interrupted
-        _LOG.setLevel(logging.CRITICAL)  # that a kernel died is no news from here on
+        for log in (_LOG, _TASKS):  # that a kernel died is no news from here on
+            log.setLevel(logging.CRITICAL)
         print("\nstopping ...", file=sys.stderr, flush=True)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)

@@ -336,6 +336,25 @@ def test_a_stop_while_a_kernel_starts_says_nothing_of_the_kernel(tmp_path):
     assert said.strip() == "stopping ..."
 
 
+@pytest.mark.serial
+def test_a_kernel_that_takes_long_to_end_has_no_traceback(tmp_path):
+    """Its cell was still waited for, by a task that nobody asked again."""
+    slow = (
+        "None\nimport asyncio; from jupyter_core.utils import run_sync\n"
+        "end, wait = notebook._Kernel.end, run_sync(asyncio.sleep)\n"
+        "notebook._Kernel.end = lambda kernel: (wait(1.2), end(kernel))"
+    )
+    cell = f"import time\nprint('began', flush=True)\n{IS_DEAF}"
+    with running(tmp_path, cell, slow, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.2)
+        said = process.stderr.read()
+        assert process.wait(10) == 130
+    assert said.strip() == "stopping ..."
+
+
 def test_a_forked_kernel_ends_with_the_process_that_asked(tmp_path):
     cell = "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
     with running(tmp_path, cell, FORKED) as process:
