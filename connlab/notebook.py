@@ -122,10 +122,10 @@ def run(
     ``run`` and ``root``. `root` is the directory of runs, seen from the repository. Of
     `kernels` one is taken, and the next prepared.
 
-    Raises NotebookError when a cell failed, Interrupted after SIGINT or SIGTERM, and
-    ValueError when there is no such notebook; when a parameter is unknown, of the wrong
-    type, out of range, or would move the results; or when hosts are asked for and the
-    study needs one machine.
+    Raises NotebookError when a cell failed, Interrupted after SIGINT, SIGTERM or
+    SIGHUP, and ValueError when there is no such notebook; when a parameter is unknown,
+    of the wrong type, out of range, or would move the results; or when hosts are asked
+    for and the study needs one machine.
     """
     from connlab.drive import hosts_asked
 
@@ -367,8 +367,9 @@ def _execute(
 
 @contextlib.contextmanager
 def _interruptible(kernel: _Kernel) -> Iterator[None]:
-    """Hand SIGINT and SIGTERM on to the kernel; end it when it does not listen.
+    """Hand a request to stop on to the kernel; end it when it does not listen.
 
+    That is SIGINT, SIGTERM, or SIGHUP where nohup does not ignore it.
     The kernel leads a session of its own, so a terminal's Ctrl-C does not reach it.
     It gets SIGINT from here, its sweep stops the trial in flight, and the cell fails.
     A second signal, ours after a while or the user's, does not wait for that.
@@ -397,7 +398,10 @@ def _interruptible(kernel: _Kernel) -> Iterator[None]:
         timers.append(threading.Timer(_GRACE_S, signal.pthread_kill, again))
         timers[-1].start()
 
-    before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield
     except Exception:

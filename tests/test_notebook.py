@@ -303,6 +303,7 @@ FORKED = "notebook.ForkedKernels()"
         (signal.SIGINT, LISTENS, "None"),
         (signal.SIGINT, LISTENS, FORKED),
         (signal.SIGTERM, IS_DEAF, "None"),
+        (signal.SIGHUP, LISTENS, "None"),
     ],
 )
 def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell, kernels):
