@@ -1,7 +1,9 @@
 """Cells of notebooks on frames that are made up: families, counts and sentences."""
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
+import notebook_rules as rules
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from study_made import crossed, usable
 from connlab.intervals import intervals, ratios
 from connlab.rounds import Rounds
 from connlab.studies import load, profiles, why
+from connlab.study import frames
 
 
 def trials(cells_: list[dict], *, blocks: int = 5) -> pd.DataFrame:
@@ -579,6 +582,29 @@ def test_samples_of_a_load_that_was_not_timed_are_drawn_nowhere(cells, timed, dr
     made, results = cells("12-why", "5e504ece", known=known, measured=frame, **names)
     assert len(results["figures"]) == drawn
     assert set(made["colors"]) == set(profiles.PARTS)  # for the flame graphs
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "names"),
+    [
+        ("04-guestbook", "cell-07", {"place": SimpleNamespace(reason="no Redis")}),
+        ("14-hosts", "cell-08", {"lack": "no root", "rate": None, "settings": {}}),
+        ("15-winsock", "cell-08", {"lack": "no Wine"}),
+    ],
+    ids=["guestbook", "hosts", "winsock"],
+)
+def test_trials_that_do_not_mix_are_not_said_to_be_missing(name, cell, names):
+    """What is absent from this machine does not keep a run from being read."""
+    for error, said in (
+        (frames.NoTrials("none"), True),
+        (frames.RunError("two"), False),
+    ):
+        study = SimpleNamespace(load=Mock(side_effect=error))
+        missing = Mock(side_effect=SystemExit)
+        given = names | {"question": "?", "study": study, "not_measured": missing}
+        with pytest.raises(SystemExit if said else frames.RunError):
+            rules.execute(name, cell, **given)
+        assert missing.called is said
 
 
 @pytest.mark.parametrize("given", [None, 5.0])

@@ -248,7 +248,7 @@ def test_settings_that_all_trials_have_leave_nothing_to_say(tmp_path):
     frame = read(tmp_path, only={"size": [15, 64], "connections": 100})
     assert len(frame) == 4
     assert frame.attrs["notes"] == []
-    with pytest.raises(frames.RunError, match="none of 4 trials has size 16"):
+    with pytest.raises(frames.NoTrials, match="none of 4 trials has size 16"):
         read(tmp_path, only={"size": 16})
 
 
@@ -276,9 +276,9 @@ def test_half_a_run_has_a_warning(tmp_path, changes, warning, recwarn):
 
 def test_missing_runs_and_studies_name_those_that_exist(tmp_path):
     made.write(tmp_path, [made.trial()])
-    with pytest.raises(frames.RunError, match="mean 'response-time'"):
+    with pytest.raises(frames.NoTrials, match="mean 'response-time'"):
         load("made", "response_time", root=tmp_path)
-    with pytest.raises(frames.RunError, match="mean 'made'"):
+    with pytest.raises(frames.NoTrials, match="mean 'made'"):
         load("mad", "response-time", root=tmp_path)
 
 
@@ -289,7 +289,7 @@ def test_a_newer_schema_is_refused_by_name(tmp_path):
 
 def test_a_study_without_a_whole_trial_is_no_frame(tmp_path):
     made.write(tmp_path, [], tail='{"schema": 1, "ke')
-    with pytest.raises(frames.RunError, match="trials.jsonl"):
+    with pytest.raises(frames.NoTrials, match="trials.jsonl"):
         read(tmp_path)
 
 

@@ -70,6 +70,10 @@ class RunError(Exception):
     """A run that cannot be read as asked; the message says what there is."""
 
 
+class NoTrials(RunError):
+    """A run without a whole trial of the kind that is asked for."""
+
+
 class RunWarning(UserWarning):
     """A run that can be read, with something to know about it."""
 
@@ -119,9 +123,11 @@ def load(
 
     Raises
     ------
+    NoTrials
+        No such run or study; no trial that is as `only`.
     RunError
-        No such run or study; trials of different environments (kernel, CPU,
-        mitigations, binaries); none that is as `only`.
+        Trials of different environments (kernel, CPU, mitigations, binaries), or of a
+        newer schema.
 
     Warns
     -----
@@ -308,7 +314,7 @@ def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
         what = what if others > 1 else "a line is no trial and was"
         notes.append(f"{path.name}: {what} left out")
     if not trials:
-        raise RunError(f"{run}/{study}: {path.name} holds no whole trial")
+        raise NoTrials(f"{run}/{study}: {path.name} holds no whole trial")
     return list(trials.values()), notes
 
 
@@ -339,7 +345,7 @@ def _find(run: str, study: str, root) -> Path:
         candidates = {p for p in folder.parent.parent.glob("*") if p.is_dir()}
     names = sorted(p.name for p in candidates)
     hint, known = suggestion(name, names), ", ".join(names) or "nothing"
-    raise RunError(f"{message}; {hint}there is: {known}")
+    raise NoTrials(f"{message}; {hint}there is: {known}")
 
 
 def _check_environment(trials: Sequence[dict]) -> None:
@@ -372,7 +378,7 @@ def _only(frame: pd.DataFrame, kinds: Sequence[Cell], notes: list[str]) -> pd.Da
         return frame
     if not kept.any():
         texts = (", ".join(f"{k} {v}" for k, v in kind.items()) for kind in kinds)
-        raise RunError(f"none of {len(frame)} trials has {'; or '.join(texts)}")
+        raise NoTrials(f"none of {len(frame)} trials has {'; or '.join(texts)}")
     taken, left = frame[kept], frame[~kept]
     names = [
         name.replace("_", " ")
