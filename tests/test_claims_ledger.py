@@ -281,6 +281,17 @@ def test_without_one_of_its_studies_a_claim_is_judged_by_the_other(tmp_path):
     assert claim.finding.verdict == OPEN
 
 
+def test_a_study_of_two_environments_is_not_said_not_to_have_been_run(tmp_path):
+    trials = study("response-time", ("epoll",), (1000,), better="epoll")
+    trials[0]["environment"] = "another"
+    made.write(tmp_path, trials, study="response-time")
+    (claim,) = judged(tmp_path, SEVERAL)
+    assert claim.finding.verdict == OPEN
+    reasons = set(claim.finding.why.split("; "))
+    assert "study response-time cannot be read" in reasons
+    assert "study breaking-points was not run" in reasons
+
+
 def test_a_claim_about_a_published_table_needs_no_study(tmp_path):
     entries = claims.ledger(project_root() / "paper" / "rereadings.yml")
     (claim,) = judged(tmp_path, next(entry for entry in entries if entry.published))

@@ -191,14 +191,19 @@ def judge_all(
         for name in {*claim.studies} - {*studies}:
             ratios = schema.study_folder(run, name, root=root) / RATIOS
             printed = pd.read_csv(ratios) if ratios.is_file() else None
-            studies[name] = _load(name, run, root), printed
+            try:
+                studies[name] = _load(name, run, root), printed, "was not run"
+            except frames.RunError:
+                studies[name] = None, None, "cannot be read"
         trials, printed = (
             _together([studies[name][i] for name in claim.studies]) for i in (0, 1)
         )
         if claim.published:
             trials = published(claim.published)
         try:
-            judged.append(Judged(claim, _judge(claim, trials, printed)))
+            missing = [f"study {name} {studies[name][2]}" for name in claim.studies]
+            finding = _judge(claim, trials, printed, "; ".join(missing))
+            judged.append(Judged(claim, finding))
         except RuleError as error:
             raise RuleError(f"claim {claim.id}: {error}") from None
     return tuple(judged)
@@ -213,20 +218,23 @@ def _together(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
 
 
 def _judge(
-    claim: Claim, trials: pd.DataFrame | None, printed: pd.DataFrame | None
+    claim: Claim,
+    trials: pd.DataFrame | None,
+    printed: pd.DataFrame | None,
+    missing: str,
 ) -> Finding:
     if claim.untestable:
         return Untestable(claim.untestable).finding
     if trials is None:
-        return Untestable(f"study {listing(claim.studies)} was not run").finding
+        return Untestable(missing).finding
     return apply(trials, claim.rule, printed)
 
 
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
     """Return the trials of a study, or the answers of the 24 cases; None without any.
 
-    Study 00 has rounds of the floor beside its trials: rows with the arm ``floor`` and
-    a column per cost.
+    RunError for trials that do not mix. Study 00 has rounds of the floor beside its
+    trials: rows with the arm ``floor`` and a column per cost.
     """
     if name == CASES:
         path = schema.run_folder(run, root=root) / CASES / "cases.jsonl"
@@ -235,7 +243,7 @@ def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
         return pd.DataFrame(cases).drop_duplicates(["subject", "question"], keep="last")
     try:
         trials = frames.load(run, name, root=root, measure=False, warn=False)
-    except (FileNotFoundError, frames.RunError):
+    except (FileNotFoundError, frames.NoTrials):
         return None
     if name != calibration.STUDY:
         return trials
