@@ -125,6 +125,8 @@ ECHO = {"workload": "echo", "connections": 50, "size": 64}
         (ECHO | {"connections": 101}, "closed", True),
         (ECHO | {"connections": 1000, "active": 50}, "closed", False),
         (ECHO | {"size": 65536}, "closed", True),
+        (ECHO | {"size": "16-1024"}, "closed", False),
+        (ECHO | {"size": [16, 65536]}, "closed", True),
         (ECHO | {"workload": "work", "delay": "fixed:5ms"}, "closed", True),
         (ECHO | {"workload": "http"}, "closed", True),
         (ECHO | {"connections": 1000, "rate": 100.0}, "open", False),

@@ -191,8 +191,15 @@ def counts_whole_slices(trial: Mapping) -> bool:
         return False
     if pick(trial, "client.loop") != "closed":
         return False
-    quick = factors.get("workload") == "echo" and (factors.get("size") or 0) <= _SMALL
+    quick = factors.get("workload") == "echo" and _largest(factors) <= _SMALL
     return not quick or (_users(trial) or 0) > _FEW
+
+
+def _largest(factors: Mapping) -> float:
+    """Return the bytes of the largest message: of 64, ``16-64`` or a pair of these."""
+    size = factors.get("size") or 0
+    last = size[-1] if isinstance(size, list | tuple) else size
+    return float(str(last).rpartition("-")[2])
 
 
 _SMALL, _FEW = 1024, 100
