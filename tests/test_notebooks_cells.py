@@ -607,6 +607,17 @@ def test_trials_that_do_not_mix_are_not_said_to_be_missing(name, cell, names):
         assert missing.called is said
 
 
+@pytest.mark.parametrize("stalled", [True, False])
+def test_stalls_are_drawn_where_some_were_measured(cells, stalled):
+    """A sweep that ended early may hold nothing but what two clients asked."""
+    times = [f"{c}_{q}_s" for c in ("response", "service") for q in ("p50", "p90")]
+    times += [t.replace("p50", q) for t in times[::2] for q in ("p99", "p999", "max")]
+    about = {"loop": "open" if stalled else None, "stall": 0.0, "model": "epoll"}
+    frame = usable(crossed(block=range(4)), **about, **dict.fromkeys(times, 0.1))
+    _, results = cells("09-doubts", "cell-16", measured=frame)
+    assert len(results["figures"]) == stalled
+
+
 @pytest.mark.parametrize("given", [None, 5.0])
 def test_a_study_whose_rate_the_client_sets_is_named_and_not_tested(cells, given):
     frame = trials([{}]).assign(throughput_rps=50.0, byte_rate=given)
