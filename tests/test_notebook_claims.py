@@ -709,9 +709,9 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             workers({4: NO}, a=(OPEN, 1.05), b=("alike", 1.0), c=(OPEN, 0.8)),
             {
                 "With 4 workers in place of 1 on 1 core, throughput is 2.00": True,
-                "times (EPOLL) as high; for B the rates are alike (1.00": True,
-                "; for A no difference is shown (1.05": True,
-                "; for C the client was the limit (0.80": True,
+                "times (EPOLL) as high; the rates are alike for B (1.00": True,
+                "; no difference is shown for A (1.05": True,
+                "; the client was the limit for C (0.80": True,
                 "Models": False,
             },
         ),
@@ -736,14 +736,21 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
             "08-cores",
             workers({4: NO}, few="b", a=(OPEN, 1.05), b=(OPEN, 0.8)),
             {
-                "for A no difference is shown (1.05": True,
-                "; for B too few trials give an interval (0.80 times the throughput)": True,
+                "no difference is shown for A (1.05": True,
+                "; too few trials give an interval for B (0.80 times the thr": True,
+            },
+        ),
+        (  # names hold commas, so each number stands beside its own
+            "08-cores",
+            workers({4: OPEN}, a=(OPEN, 1.05), b=(OPEN, 1.06)),
+            {
+                "for A (1.05 [0.95, 1.15] times the throughput) and B (1.06 [": True
             },
         ),
         (  # one that shows no gain is told with the others
             "08-cores",
             workers({2: YES, 4: NO}, ["a"], a=(OPEN, 1.05)),
-            {"for A no difference is shown": True, "Models": False},
+            {"no difference is shown for A (1.05": True, "Models": False},
         ),
         ("03-pools", pools(), {"No pool": True}),
         ("03-pools", pools(16), {"No pool": False}),
