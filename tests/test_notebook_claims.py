@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import notebook_rules as rules
 import pandas as pd
 import pytest
-from study_made import crossed
+from study_made import crossed, usable
 
 from connlab import notebook
 from connlab.report import Report
@@ -25,6 +25,7 @@ def said(mark: str, *, of: str = "", **names: Any) -> Mock:
     cells = [(name, *cell) for name in notebooks for cell in rules.code(name).items()]
     ((name, id_),) = [(name, id_) for name, id_, code in cells if mark in code]
     report = Mock(spec=Report)
+    report.cells.side_effect = lambda cells: cells
     rules.execute(name, id_, report=report, **names)
     return report
 
@@ -71,19 +72,44 @@ def delayed(lo: float, hi: float, verdict: str = "lower") -> dict[str, Any]:
 
 
 def best_pool(
-    compared: bool | None, lo: float | None = None, gap: tuple[int, int] | None = None
+    compared: bool | None,
+    lo: float | None = None,
+    gap: tuple[int, int] | None = None,
+    limited: bool = False,
 ) -> dict[str, Any]:
     reached = Interval(1.0, lo, 1.0, 5, 0.95, "t")
     best = SimpleNamespace(reached=reached, compared=compared, gap=gap)
-    return {"best": None if compared is None else best}
+    label = "client-bound" if limited else None
+    pools = usable(crossed(workers=(16, 512), block=range(5)))
+    names = {"sleeping": pools.assign(throughput_rps=9.0, label=label)}
+    return names | {"best": None if compared is None else best}
 
 
-def computing(lo: float, hi: float) -> dict[str, Any]:
+def busy(lo: float, hi: float, *limited: bool) -> dict[str, Any]:
+    """Return the busy workers of the published pool and of ours."""
+    servers = ["published pool of 512", "pool of 16"][: len(limited)]
+    workers = pd.DataFrame({"server": servers, "bound": limited})
+    return {"workers": workers.assign(lo=lo, hi=hi), "cap": 16}
+
+
+def kept_up(lo: float, hi: float, limited: bool = False) -> dict[str, Any]:
+    at = {"server": "pool of 512", "connections": 1024}
+    answers = pd.DataFrame({"connections": [256, 1024], "bound": [True, limited]})
+    return {"at_many": span(lo, hi, **at), "answers": answers, "many": 1024}
+
+
+def queued(lo: float, hi: float, limited: bool = False) -> dict[str, Any]:
+    response = span(lo, hi, load=0.5).assign(bound=limited)
+    names = {"intervals": lambda *_: response, "queued": None}
+    return names | {"law": pd.DataFrame({"response": [1.0]}, index=[0.5])}
+
+
+def computing(lo: float, hi: float, limited: bool = False) -> dict[str, Any]:
     """Return how many of 16 workers are busy on one core, and of 64."""
     held = [span(lo, hi, workers=16), span(1.02, 1.03, workers=64)]
     measured = pd.DataFrame({"server_cores": [1, 2]})
     names = {"measured": measured, "is_spin": pd.Series([True, False])}
-    return names | {"held": pd.concat(held).assign(part="spin")}
+    return names | {"held": pd.concat(held).assign(part="spin", bound=limited)}
 
 
 def loops(lo: float, hi: float, bound: bool = False) -> dict[str, Any]:
@@ -149,7 +175,17 @@ def threads(*counts: int | None) -> dict[str, Any]:
         ("best-pool-near", best_pool(False, 1.0), None),  # with itself
         ("best-pool-near", best_pool(None), None),
         ("best-pool-near", best_pool(True, 0.9, (64, 128)), None),
+        ("best-pool-near", best_pool(True, 0.9, limited=True), None),
+        ("sixteen-busy", busy(15.0, 16.0, False, False), True),
+        ("sixteen-busy", busy(15.0, 16.0, False), None),
+        ("sixteen-busy", busy(15.0, 16.0, False, True), None),
+        ("whole-pool-keeps-up", kept_up(0.8, 1.5), True),
+        ("whole-pool-keeps-up", kept_up(0.4, 1.5), None),
+        ("whole-pool-keeps-up", kept_up(0.8, 1.5, limited=True), None),
+        ("follows-mmc", queued(0.95, 1.05), True),
+        ("follows-mmc", queued(0.95, 1.05, limited=True), None),
         ("computing-fills-cores", computing(0.97, 0.99), True),
+        ("computing-fills-cores", computing(0.97, 0.99, limited=True), None),
         ("computing-fills-cores", computing(0.99, 1.01), None),
         ("computing-fills-cores", computing(1.013, 1.018), False),
         ("loops-gain-little", loops(0.8, 1.05), True),
