@@ -535,3 +535,13 @@ def test_where_a_run_cannot_tell_the_first_reference_that_can_is_printed(
     shown = sentence(inside, tmp_path, numbers=UNSURE, references=references)
     assert shown.startswith("One; it pays 4 [3, 5] times (")
     assert shown.endswith(f" the A run; this run {OPEN}).")
+
+
+def test_models_of_unequal_length_leave_no_gaps(tmp_path):
+    """Two in a row were both as high as the longer; the last page had one model."""
+    lines = " #linebreak() ".join(["a line"] * 12)
+    cells = "".join(
+        f"[short {i}], [long {i} #linebreak() {lines}],\n" for i in range(6)
+    )
+    (page,) = print_pages(f"#models(\n{cells})\n", tmp_path)
+    assert page.count("short") == page.count("long") == 6
