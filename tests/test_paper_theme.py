@@ -545,3 +545,14 @@ def test_models_of_unequal_length_leave_no_gaps(tmp_path):
     )
     (page,) = print_pages(f"#models(\n{cells})\n", tmp_path)
     assert page.count("short") == page.count("long") == 6
+
+
+def test_a_note_at_the_head_of_a_section_stays_with_what_follows(tmp_path):
+    """Two sections of a reference began below a page, with a note and nothing else."""
+    box = '#remark(kind: "{}", title: [Title])[{}]\n'
+    head = "= Section\n" + box.format("note", "note here") + box.format("tip", "answer")
+    bodies = [f"#v({height}mm)\n{head}" for height in range(150, 230, 10)]
+    for pages in print_each(bodies, tmp_path):
+        page = next(page for page in pages if "Section" in page)
+        assert "note here" in page
+        assert "answer" in page
