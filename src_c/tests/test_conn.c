@@ -283,7 +283,7 @@ static void what_has_begun_keeps_its_deadline(void)
     server.options = (struct options){0};
 }
 
-/* The limit is for each piece that a slow reader takes, and for nothing less. */
+/* The limit is for each piece that a slow reader takes. */
 static void what_is_sent_in_part_moves_the_deadline(void)
 {
     server.options = (struct options){
