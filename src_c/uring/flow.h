@@ -3,7 +3,8 @@
  *     multishot: stays armed; bytes come whether they are wanted or not
  *        |  a buffer was filled, or much came while an answer was on its way
  *        v
- *     one-shot:  armed only when bytes are wanted, into a larger buffer
+ *     one-shot:  armed only when bytes are wanted, or a reset would not be
+ *                noticed while the server waits; into a larger buffer
  *        |  for a while every receive would have fitted the smaller buffer
  *        v
  *     multishot

@@ -60,6 +60,15 @@ static void client_arm_receive(struct uring_loop *loop,
     client->receiving = true;
 }
 
+/* While a delay passes or Redis is asked it is received from as well, for a
+ * receive tells of a reset; until there is much that nobody wants yet. */
+static void client_heed(struct uring_loop *loop, struct uring_client *client)
+{
+    const struct conn *conn = &client->conn;
+    if (!client->receiving && !conn->ended && conn->kept_in.length <= KEEP_MOST)
+        client_arm_receive(loop, client);
+}
+
 static void client_arm_send(struct uring_loop *loop,
                             struct uring_client *client)
 {
@@ -191,6 +200,7 @@ void uring_client_set_deadline(struct uring_loop *loop,
 static void uring_client_ask(struct uring_loop *loop,
                              struct uring_client *client)
 {
+    client_heed(loop, client);
     uring_client_set_timer(loop, client, clock_now_ns() + REDIS_TIMEOUT_NS);
     if (!client->closing)
         redis_async_begin(&loop->redis.async, &client->redis);
@@ -207,6 +217,7 @@ void uring_client_advance(struct uring_loop *loop, struct uring_client *client,
         client_arm_send(loop, client);
         return uring_client_set_deadline(loop, client);
     case WANT_SLEEP:
+        client_heed(loop, client);
         return uring_client_set_timer(loop, client, client->conn.wake_ns);
     case WANT_ASK: return uring_client_ask(loop, client);
     case WANT_CLOSE: return uring_client_close(loop, client);
@@ -295,9 +306,12 @@ static void client_receive_again(struct uring_loop *loop,
         loop->small_lack = true;
     else if (error == ENOBUFS)
         loop->large_lack = true;
-    bool wanted = client->conn.want == WANT_READ || !client->flow.one_shot;
-    if (wanted && !client->conn.ended)
+    const struct conn *conn = &client->conn;
+    bool wanted = conn->want == WANT_READ || !client->flow.one_shot;
+    if (wanted && !conn->ended)
         client_arm_receive(loop, client);
+    else if (conn->want == WANT_SLEEP || conn->want == WANT_ASK)
+        client_heed(loop, client);
 }
 
 /* Large answers are sent before many more are built: the next are built in the

@@ -218,13 +218,17 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(value):
 
 @pytest.mark.timed
 @pytest.mark.parametrize("model", names())
-def test_a_reset_while_a_delay_passes_is_noticed_where_the_row_says_so(model):
-    """A thread that sleeps looks at nothing else; a poller may go on looking."""
+@pytest.mark.parametrize("lines", [1, 20_000])
+def test_a_reset_while_a_delay_passes_is_noticed_where_the_row_says_so(model, lines):
+    """A thread that sleeps looks at nothing else; a poller may go on looking.
+
+    A ring that had filled a buffer with what a client sent looked no more.
+    """
     delay_s = 0.5 * SLOWER
     with serving(model, "--workload", "work") as server:
         sock = server.connect()
-        sock.sendall(b"0 0\n")
-        assert receive(sock, 2) == b"0\n"
+        sock.sendall(b"0 0\n" * lines)
+        assert receive(sock, 2 * lines) == b"0\n" * lines
         open_now = settled(server.descriptors)
         sock.sendall(b"%d 0\n" % (delay_s * 1e6))
         time.sleep(0.05)
