@@ -21,6 +21,8 @@
 
 /* Requests begin at one of so many places of the pattern. */
 enum { STARTS = 4096 };
+/* Any number of so many digits fits into 64 bits. */
+enum { DIGITS = 19 };
 
 enum http_stage { HTTP_STATUS, HTTP_HEADER, HTTP_BODY, HTTP_BODY_TO_END };
 
@@ -123,16 +125,25 @@ static void make_work(const struct asks *asks, struct ask *ask, struct rng *rng)
     ask->out = ask->text;
 }
 
+/* Whether the line is digits to its end, which a zero byte is not, and no more
+ * than surely fit; what was dropped of a longer one is not known. */
+static bool line_number(const struct ask *ask, uint64_t *value)
+{
+    char *end;
+    *value = strtoull(ask->line, &end, 10);
+    return isdigit((unsigned char)ask->line[0]) &&
+           end == ask->line + ask->line_bytes && ask->line_bytes <= DIGITS;
+}
+
 static enum ask_verdict take_work(struct ask *ask, const char *data, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        uint64_t value;
         if (!line_add(ask, data[i]))
             continue;
-        char *end;
-        uint64_t value = strtoull(ask->line, &end, 10);
-        bool number = isdigit((unsigned char)ask->line[0]) && *end == '\0';
-        return number && value >= ask->least && i + 1 == n ? ASK_DONE
-                                                           : ASK_MISMATCH;
+        return line_number(ask, &value) && value >= ask->least && i + 1 == n
+                   ? ASK_DONE
+                   : ASK_MISMATCH;
     }
     return ASK_MORE;
 }

@@ -80,17 +80,23 @@ static void requests_differ_by_connection_and_number(void)
     asks_free(&asks);
 }
 
-static void check_work(const char *answer, enum ask_verdict expected)
+static void check_work_bytes(const char *answer, size_t bytes,
+                             enum ask_verdict expected)
 {
     struct asks asks = asks_of(ASK_WORK);
     struct ask ask;
-    for (size_t piece = 1; piece <= strlen(answer); piece++) {
+    for (size_t piece = 1; piece <= bytes; piece++) {
         ask_make(&asks, &ask, 0, 0, false, &rng);
         assert(strncmp(ask.out, "2000 ", 5) == 0);
         assert(ask.out[ask.out_bytes - 1] == '\n');
-        assert(feed(&asks, &ask, answer, strlen(answer), piece) == expected);
+        assert(feed(&asks, &ask, answer, bytes, piece) == expected);
     }
     asks_free(&asks);
+}
+
+static void check_work(const char *answer, enum ask_verdict expected)
+{
+    check_work_bytes(answer, strlen(answer), expected);
 }
 
 static void work_answers_a_number_that_is_large_enough(void)
@@ -101,6 +107,18 @@ static void work_answers_a_number_that_is_large_enough(void)
     check_work("error\n", ASK_MISMATCH);
     check_work("\n", ASK_MISMATCH);
     check_work("2000", ASK_MORE);
+}
+
+static void work_answers_hold_nothing_but_the_number(void)
+{
+    static const char zero[] = "2000\0garbage\n";
+    check_work_bytes(zero, sizeof zero - 1, ASK_MISMATCH);
+    check_work("9999999999999999999\n", ASK_DONE);
+    check_work("18446744073709551616\n", ASK_MISMATCH);
+    check_work(
+        "9999999999999999999999999999999999999999999999999999999999999999"
+        "garbage\n",
+        ASK_MISMATCH);
 }
 
 static void check_http(const char *answer, enum ask_verdict expected,
@@ -233,6 +251,7 @@ int main(void)
     echoes_are_compared_byte_by_byte();
     requests_differ_by_connection_and_number();
     work_answers_a_number_that_is_large_enough();
+    work_answers_hold_nothing_but_the_number();
     http_answers_end_where_they_say();
     http_body_may_end_with_the_stream();
     a_user_goes_round();
