@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "client_rounds.h"
 #include "common/clock.h"
@@ -557,6 +558,13 @@ static void csv_write(struct report *report, const struct plan *plan,
     }
 }
 
+/* The process of the first thread wrote all of --slices, if the load began. */
+static void csv_slices(FILE *file)
+{
+    if (lseek(fileno(file), 0, SEEK_END) == 0)
+        rounds_write_header(file);
+}
+
 bool report_write(struct report *report, const struct plan *plan,
                   const struct shared *shared)
 {
@@ -565,6 +573,8 @@ bool report_write(struct report *report, const struct plan *plan,
         if (!(totals[i] = merge(plan, shared, i)))
             return false;
     csv_write(report, plan, shared, totals);
+    if (report->slices)
+        csv_slices(report->slices);
     json_write(plan, shared, totals);
     for (unsigned i = 0; i < plan->target_count; i++)
         free(totals[i]);

@@ -67,6 +67,11 @@ static const char header[] =
     "client_cpu_ns,probed,waiting,busy_ns,steal_ns,lag_p99_ns,"
     "response_p99_ns,errors,ended\n";
 
+void rounds_write_header(FILE *file)
+{
+    fputs(header, file);
+}
+
 static void open_watch(struct rounds *r, unsigned i)
 {
     const struct plan_target *target = &r->plan->targets[i];
@@ -92,7 +97,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
     if (r->file)
-        fputs(header, r->file);
+        rounds_write_header(r->file);
     return r;
 }
 

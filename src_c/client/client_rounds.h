@@ -8,6 +8,9 @@
 
 struct rounds;
 
+/* The columns of --slices. */
+void rounds_write_header(FILE *file);
+
 /* When the load begins. Ends the process with status 1 when there is no
  * memory. */
 struct rounds *rounds_open(const struct plan *plan, struct shared *shared);

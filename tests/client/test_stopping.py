@@ -80,3 +80,21 @@ def test_interrupted_while_connecting():
     assert 3 < result["connections"]["established"] < 500
     assert result["connections"]["asked"] == 1000
     assert result["window"]["seconds"] == 0
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_interrupted_before_the_first_slice_files_have_their_columns(
+    tmp_path, processes
+):
+    names = ("slices", "histogram", "per-connection")
+    files = " ".join(f"--{name} {tmp_path / name}" for name in names)
+    load = f"--connections 1000 --connect-rate 20 --processes {processes}"
+    with running(f"{load} --slice 20ms {files}") as (process, server):
+        wait_for(lambda: len(server.peers) > 3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+    for name in names:
+        columns, *rows = (tmp_path / name).read_text().splitlines()
+        assert "target" in columns.split(",")
+        assert columns not in rows
+    assert rows  # of those who had connected
