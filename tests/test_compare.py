@@ -134,6 +134,7 @@ def test_a_lesson_is_started_by_its_own_command_without_flags():
         ("./mine '{port}", {}, r"^server \"\./mine '\{port\}\": no closing"),
         ("poll", {"delay": "5"}, "^delay: 5; allowed: for work"),
         ("poll", {"workers": 4}, "^workers: 4; none of epoll, poll"),
+        ("poll:extra-ns=5,extra-ns=6", {}, ": extra-ns 2 times; allowed: once$"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_by_name(

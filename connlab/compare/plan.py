@@ -315,7 +315,12 @@ def _server(
         raise ValueError(f"server {name} serves one client at a time: --connections 1")
     factors: dict[str, Any] = {"model": name, "workload": workload}
     factors |= _model_settings(model, connections, settings)
-    factors |= dict(_setting(word, text) for word in own_settings.split(",") if word)
+    own = [_setting(word, text) for word in own_settings.split(",") if word]
+    for setting, count in Counter(setting for setting, _ in own).items():
+        if count > 1:
+            flag = setting.replace("_", "-")
+            raise ValueError(f"server {text}: {flag} {count} times; allowed: once")
+    factors |= dict(own)
     servers.check_settings(name, factors)
     return Server(text, factors, holds=model.holds)
 
