@@ -42,6 +42,8 @@ def _build(entry: servers.Entry) -> str | None:
     """Build an entry; return why it is left out, None where it is not."""
     if not (entry.lacks or entry.at):
         entry.build_folder.mkdir(parents=True, exist_ok=True)
+        if entry.build:  # of what is half built the product may be there
+            entry.built_from.write_text("")
         for command in entry.build:
             if failure := _failure(entry, command):
                 return f"{command}: {failure}"

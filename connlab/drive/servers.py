@@ -157,13 +157,19 @@ class Entry(programs.Declared):
             return "; ".join(need.lack for need in self.lacks)
         if self.product and not glob.glob(self.fill(self.product)):
             return "not built (make runtimes)"
-        if self.built_from.is_file() and self.built_from.read_text() != self.source:
-            return "its source has changed since it was built (make runtimes)"
+        if self.built_from.is_file():
+            if not (built_from := self.built_from.read_text()):
+                return "its build did not end (make runtimes)"
+            if built_from != self.source:
+                return "its source has changed since it was built (make runtimes)"
         return None
 
     @property
     def built_from(self) -> Path:
-        """The file in which `make runtimes` leaves the `source` of what it built."""
+        """The file in which `make runtimes` leaves the `source` of what it built.
+
+        Empty until the last command of a build has succeeded.
+        """
         return self.build_folder / "built-from"
 
     @property

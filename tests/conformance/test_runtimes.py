@@ -195,6 +195,21 @@ def test_a_product_whose_source_has_changed_is_not_run(monkeypatch, tmp_path):
     assert entry.available
 
 
+def test_what_is_half_built_is_not_run(monkeypatch, tmp_path):
+    """Left out as it was built, a server was measured where its product was there."""
+    table = "label = 'x'\nfamily = 'threads'\nlanguage = 'C'"
+    table += "\ncommand = '{build}/x {port}'\nproduct = '{build}/x'"
+    build = "build = ['touch {build}/x', 'test -e {build}/library']"
+    entry = servers.parse(f"[x]\n{table}\n{build}\n")["x"]
+    monkeypatch.setattr(servers, "entries", lambda: {"x": entry})
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    assert runtimes.make(say=str) == ["x"]
+    assert entry.reason == "its build did not end (make runtimes)"
+    (entry.build_folder / "library").touch()
+    assert runtimes.make(say=str) == []
+    assert entry.available
+
+
 def test_what_is_not_in_servers_toml_is_named():
     with pytest.raises(ValueError, match="'node'"):
         runtimes.make(["nodee"])
