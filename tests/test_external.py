@@ -167,6 +167,17 @@ def test_what_cannot_be_run_is_named(build_dir, words, status, message):
     assert message in refused(build_dir / "external", *words, status=status)
 
 
+def test_a_script_whose_interpreter_is_not_there_is_not_said_to_be_missing(
+    build_dir, tmp_path
+):
+    """It had the ends of lines of Windows, and was there for all to see."""
+    script = tmp_path / "echo.py"
+    script.write_bytes(b"#!/usr/bin/env\r\nprint(1)\r\n")
+    script.chmod(0o755)
+    told = refused(build_dir / "external", "--", str(script), "{port}", status=127)
+    assert f"{script}: what its first line (#!)" in told
+
+
 def test_what_a_server_prints_without_end_does_not_fill_the_memory(external):
     errors = os.memfd_create("stderr")
     process = external("chatty", errors=errors)

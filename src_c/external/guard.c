@@ -99,6 +99,15 @@ static void substitute_port(struct guard *guard)
         *word = with_port(*word, guard->port);
 }
 
+/* A script whose first line ends as on Windows is "not there" as well. */
+static const char *why_not(const char *program, int error)
+{
+    if (error == ENOENT && access(program, F_OK) == 0)
+        return "what its first line (#!) or its file format asks for is not "
+               "here; lines must end in \\n, not \\r\\n";
+    return strerror(error);
+}
+
 /* In the child: as from a shell, its output on standard error. */
 _Noreturn static void become(const struct guard *guard)
 {
@@ -109,9 +118,10 @@ _Noreturn static void become(const struct guard *guard)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     execvp(guard->plan->command[0], guard->plan->command);
+    const int error = errno;
     fprintf(stderr, "external: %s: %s\n", guard->plan->command[0],
-            strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
+            why_not(guard->plan->command[0], error));
+    _exit(error == ENOENT ? 127 : 126);
 }
 
 static unsigned tasks_now(void)
