@@ -1063,6 +1063,16 @@ def test_a_crowd_that_waits_for_room_is_told(clients, waited, told):
     assert first.startswith(told)
 
 
+@pytest.mark.parametrize(("carried", "told"), [(1, "1 client "), (10, "10 clients ")])
+def test_one_client_is_no_clients(carried, told):
+    levels = [crowds.Level(carried, carried, carried), crowds.Level(100)]
+    verdict = Verdict("x", "x", heard=[Heard("a", "a")])
+    verdict.crowds = crowds._concluded(levels, None, None)
+    judgement = Judgement([verdict])
+    assert f"It carried {told}and not 100" in hints.first(verdict, judgement)[0]
+    assert f"It carried {told}at the same time" in page.markdown(judgement)
+
+
 def test_a_crowd_that_would_wait_for_hours_is_not_waited_for(monkeypatch):
     """With listen(fd, 1) a hundred clients took 19 s, and ten thousand come."""
     monkeypatch.setattr(crowds, "_CONNECT_S", 1.2)

@@ -188,8 +188,8 @@ def _limits(verdict: Verdict) -> list[str]:
     if crowds is None or not crowds.levels or not verdict.concurrent:
         return []
     if crowds.broke is not None:
-        end = f"{crowds.carried} clients and not {crowds.broke}: {crowds.limit}."
-        return [f"It carried {end}"]
+        carried = f"{crowds.carried} client" + "s" * (crowds.carried != 1)
+        return [f"It carried {carried} and not {crowds.broke}: {crowds.limit}."]
     waits = [(level.waited, level.clients) for level in crowds.levels]
     waited, clients = max(waits, default=(0, 1))
     if waited < _WAITING * clients:
