@@ -92,6 +92,22 @@ def test_a_study_of_another_class_of_environment_is_refused_as_it_is(
     assert sweep(tmp_path, run="another", **now).done == 1
 
 
+@pytest.mark.parametrize("damage", ["seconds", "failure", "all"])
+def test_a_line_that_is_no_trial_is_left_out_as_readers_leave_it_out(tmp_path, damage):
+    """It raised KeyError, or counted as measured while no frame had it."""
+    sweep(tmp_path, trials=2)
+    log = tmp_path / "r/s/trials.jsonl"
+    first, second = map(json.loads, log.read_text().splitlines())
+    wrong = {"seconds": second | {"seconds": None}, "failure": second | {"failure": 1}}
+    line = wrong.get(damage, {"hello": "world"})
+    log.write_text(f"{json.dumps(first)}\n{json.dumps(line)}\n")
+    for measure in (False, True):
+        report = sweep(tmp_path, trials=2, measure=measure)
+        assert (report.done, report.resumed) == (int(measure), 1)
+        assert "trials.jsonl: a line is no trial and is left out" in report.remarks
+    assert sweep(tmp_path, trials=2).resumed == 2
+
+
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):
     sweep(tmp_path, models=["gone"])
     assert sweep(tmp_path, models=["gone"]).resumed == 1

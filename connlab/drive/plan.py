@@ -272,7 +272,8 @@ def refuse_foreign_trials(
     current = plan.location.environment(plan.binaries)
     recorded = manifest.get("environments") or {}
     foreign = [
-        f"{count} trials are of another class of environment ({name}: other "
+        f"{count} trial{' is' if count == 1 else 's are'} of another class of "
+        f"environment ({name}: other "
         f"{machine.differences(recorded.get(name), current)})"
         for name, count in classes.items()
         if name != plan.environment

@@ -170,9 +170,10 @@ def sweep(
     with interrupt.noted(), contextlib.closing(local):
         with store.journal(plan.folder / schema.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
-            remarks = [*log.remarks, *planning.baseline_absent(plan)]
-            planning.refuse_foreign_trials(plan, log.trials, manifest)
-            kept = {row["key"]: row for row in log.trials if "key" in row}
+            rows, unread = _whole(log)
+            remarks = [*unread, *planning.baseline_absent(plan)]
+            planning.refuse_foreign_trials(plan, rows, manifest)
+            kept = {row["key"]: row for row in rows}
             report = _Sweep(plan, host, kept, append, remarks, began).run(progress)
         stop_signal = interrupt.requested()
     if progress:
@@ -184,23 +185,31 @@ def sweep(
     return report
 
 
+def _whole(log: schema.Log) -> tuple[list[dict], list[str]]:
+    """Return the trials of a log, and remarks; who reads it leaves out the same."""
+    rows = [line for line in log.trials if schema.is_trial(line)]
+    others = len(log.trials) - len(rows)
+    remark = f"{schema.TRIALS}: a line is no trial and is left out"
+    return rows, [*log.remarks, *[remark] * others]
+
+
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
-    log = store.read(folder / schema.TRIALS)
+    trials, remarks = _whole(store.read(folder / schema.TRIALS))
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
-    rows = ({c.name: schema.value_of(c, trial) for c in asked} for trial in log.trials)
+    rows = ({c.name: schema.value_of(c, trial) for c in asked} for trial in trials)
     counts = _unused(rows)
     return SweepReport(
         run=folder.parent.name,
         study=folder.name,
-        planned=len(log.trials),
+        planned=len(trials),
         done=0,
-        resumed=len(log.trials),
+        resumed=len(trials),
         **counts,
         seconds=0.0,
         window_share=None,
         stopped_because=store.NOT_MEASURED,
-        remarks=log.remarks,
+        remarks=tuple(remarks),
     )
 
 

@@ -39,6 +39,7 @@ from connlab.schema.facts import (
     Trial,
     Turns,
     Workload,
+    is_trial,
 )
 from connlab.schema.files import (
     PACKED,

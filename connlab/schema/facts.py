@@ -6,9 +6,10 @@ integers in nanoseconds where a name ends in ``_ns`` and floats in seconds where
 ends in ``_s``.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 SCHEMA = 1
 """The version of these lines; a reader refuses another."""
@@ -313,6 +314,15 @@ class Trial(Facts):
     findings: dict[str, Gate] = {}
     label: str | None = None
     failure: Failure | None = None
+
+
+def is_trial(line: Mapping[str, Any]) -> bool:
+    """Whether a line of ``trials.jsonl`` is a trial that this version knows."""
+    try:
+        Trial.model_validate(line)
+    except ValidationError:
+        return False
+    return True
 
 
 class Heartbeat(Facts):
