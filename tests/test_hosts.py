@@ -89,12 +89,23 @@ CERTIFICATES = 'certificates = "certificates"\n'
         ("tls://10.0.0.9:8786", "tcp://0.0.0.0:1", ["tls://"]),
         ("tls://10.0.0.9:8786", "10.0.0.9:1", ["tls://"]),
         (CERTIFICATES, "", ["tls://10.0.0.9:8786", "needs certificates"]),
+        # a core that would count as two, and what is no port and no address
+        ("[0, 1]", "[0, 0]", ["hosts.a.cores", "[0, 0]", "each once"]),
+        ("9:8786", "9:99999", ["scheduler 'tls://10.0.0.9:99999'", "ADDRESS:PORT"]),
+        ("10.0.0.9:", "[::1:", ["scheduler 'tls://[::1:8786'", "ADDRESS:PORT"]),
     ],
 )
 def test_what_is_wrong_in_a_roster_is_named(tmp_path, old, new, texts):
     with pytest.raises(ValueError, match=r"^hosts\.toml: ") as error:
         loaded(tmp_path, ROSTER.replace(old, new))
     assert all(text in str(error.value) for text in texts)
+
+
+def test_a_roster_in_another_encoding_is_named(tmp_path):
+    path = tmp_path / "hosts.toml"
+    path.write_bytes(ROSTER.replace('"b"', '"bär"').encode("latin-1"))
+    with pytest.raises(ValueError, match=r"^hosts\.toml: .*utf-8"):
+        roster.load(path)
 
 
 def test_a_scheduler_on_loopback_needs_no_certificates(tmp_path):

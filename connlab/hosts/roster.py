@@ -36,6 +36,12 @@ def _of_one_host(text: str) -> str:
     return str(address)
 
 
+def _each_once(cores: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(cores)) < len(cores):  # one that counts twice would be two
+        raise ValueError(f"{list(cores)}; want each once")
+    return cores
+
+
 class Place(Declared):
     """One host: its address in the test network, the cores that programs may use.
 
@@ -43,7 +49,7 @@ class Place(Declared):
     """
 
     address: Annotated[str, AfterValidator(_of_one_host)]
-    cores: tuple[int, ...] = ()
+    cores: Annotated[tuple[int, ...], AfterValidator(_each_once)] = ()
     ssh: str = ""
 
 
@@ -86,7 +92,7 @@ def load(path: Path, *, scheduler: str | None = None) -> Roster:
     """
     try:
         content = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name}: {error}") from None
     content |= {"scheduler": scheduler} if scheduler else {}
     try:
@@ -103,8 +109,12 @@ def _check_scheduler(url: str, *, has_certificates: bool) -> None:
 
     That is one beyond loopback without TLS, or without certificates.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("tls", "tcp") or not parts.hostname or not parts.port:
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("tls", "tcp") and parts.hostname and parts.port
+    except ValueError:  # a port beyond 65535, a bracket that nobody closes
+        is_one = False
+    if not is_one:
         raise ValueError(f"scheduler {url!r}: want tls://ADDRESS:PORT")
     if parts.scheme == "tls" and not has_certificates:
         raise ValueError(f"scheduler {url!r}: TLS needs certificates = FOLDER")
