@@ -108,6 +108,13 @@ def test_a_roster_in_another_encoding_is_named(tmp_path):
         roster.load(path)
 
 
+@pytest.mark.parametrize("name", ["epol", "go"])
+def test_one_trial_is_of_a_model_and_of_no_other_server(tmp_path, name):
+    """A server of servers.toml was refused as ./build/external, and with status 1."""
+    with pytest.raises(ValueError, match=f"unknown model '{name}'.*known: .*epoll"):
+        checking.trial(loaded(tmp_path, ROSTER), {"model": name})
+
+
 def test_a_scheduler_on_loopback_needs_no_certificates(tmp_path):
     bare = ROSTER.replace(CERTIFICATES, "")
     alone = bare.replace("tls://10.0.0.9", "tcp://127.0.0.1")

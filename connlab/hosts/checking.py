@@ -92,8 +92,12 @@ def problems(host: RemoteHost) -> Iterator[str]:
 def trial(roster: Roster, factors: Mapping[str, Any]) -> trials.Outcome | None:
     """Run one trial; see `connlab.drive.trials.run`.
 
-    Raises HostLost when a host cannot be reached before the trial begins.
+    Raises HostLost when a host cannot be reached before the trial begins, ValueError
+    for a server that is none of our models.
     """
+    names = [model.name for model in programs.models()]
+    if factors["model"] not in names:
+        raise ValueError(programs.unknown("model", factors["model"], names))
     setting = trials.Setting(
         factors={"warmup": _WARMUP_S} | dict(factors),
         seed=1,
