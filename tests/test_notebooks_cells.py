@@ -285,6 +285,14 @@ def test_what_a_client_could_not_ask_tells_nothing_of_overload(cells, where):
     assert note.endswith(": EPOLL (echo, 50 connections, 120 %).")
 
 
+def test_a_baseline_that_keeps_up_is_not_said_to_be_unable_to(cells):
+    """Alone it may answer more than in turns, of which the loads are parts."""
+    names = overload({"epoll": (1.2, False)})
+    _, results = cells("11-load", "cell-31", "5d7f0ab8", **names)
+    (note,) = results["notes"]
+    assert "beyond what epoll answers in the closed loop: EPOLL (echo" in note
+
+
 def test_a_capacity_is_that_of_trials_that_count(cells):
     names = overload({"epoll": (1.0, True)})
     left_out = names["alone"].iloc[:1].assign(throughput_rps=1e3, block=9, ok=False)
