@@ -276,10 +276,13 @@ def test_many_clients_are_compared_with_turns_of_20_ms_whatever_others_last(cell
     frame = frame.assign(throughput_rps=frame[SPENT], response_mean_s=frame[SPENT])
     names = {"measured": frame, "model": "epoll", "other": "thread", "cost": SPENT}
     ids = ("cell-31", "cell-33", "cell-34", "cell-35-2")
-    found, _ = cells("00-the-machine", *ids, **names)
+    found, _ = cells("00-the-machine", *ids, paired=True, **names)
     for name in ("apart", "ratio_apart", "wait_apart"):
         assert found[name]["way"].tolist() == ["one by one"]
         assert found[name]["value"].tolist() == pytest.approx([1.0])
+    alone = names | {"other": "epoll"}  # a ratio of it to itself would be no control
+    found, _ = cells("00-the-machine", *ids, paired=False, **alone)
+    assert [*found["apart"]["way"], *found["ratio_apart"]["way"]] == []
 
 
 @pytest.mark.parametrize(
