@@ -451,13 +451,15 @@ def test_the_most_that_several_processes_carried_is_a_number(
         (9, 12, "A broke at 9 connections, below the predicted 12 (full)."),
         (90, 120, "A broke between 8 and 90 connections, below the predicted 120 "),
         (9, 4, "A broke at 9 connections, above the predicted 4 (full)."),
+        (9, 9, "A broke at 9 connections, which it should have held (full)."),
+        (1, 1, "A broke at 1 connection, which it should have held (full)."),
     ],
 )
 def test_a_model_that_broke_elsewhere_is_told_with_its_place(
     cells, broke, predicted, said
 ):
     found = pd.DataFrame({"name": ["A"], "broke": broke, "predicted": predicted})
-    found = found.assign(carried=8.0, agrees=False, symptom="full")
+    found = found.assign(carried=min(8.0, broke - 1), agrees=False, symptom="full")
     _, results = cells("02-breaking-points", "cell-14", found=found)
     (finding,) = results["findings"]
     assert finding.startswith(said)
