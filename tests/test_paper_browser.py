@@ -1,5 +1,6 @@
 """The page in a real browser, headless: no error, and what its script promises."""
 
+import base64
 import contextlib
 import functools
 import os
@@ -526,6 +527,22 @@ def test_no_table_is_cut_off_on_paper(open_at):
     browser.execute_script("document.body.style.width = '9rem'")
     on_screen, printed = cut_off(browser, "div")
     assert on_screen > printed == 0
+
+
+def test_no_heading_is_the_last_line_of_a_printed_page(desktop, tmp_path):
+    heads = {
+        " ".join(head.get_attribute("textContent").split())
+        for head in desktop.find_elements(By.CSS_SELECTOR, "main :is(h2, h3, h4)")
+    }
+    last = set()
+    for height in (9, 11):
+        printed = desktop.execute_cdp_cmd("Page.printToPDF", {"paperHeight": height})
+        path = tmp_path / f"{height}.pdf"
+        path.write_bytes(base64.b64decode(printed["data"]))
+        pages = made.poppler("pdftotext", "-q", "-layout", path, "-").split("\f")
+        last |= {page.split("\n")[-1] for page in map(str.strip, pages)}
+    assert len(last) > 20
+    assert heads & {" ".join(line.split()) for line in last} == set()
 
 
 def test_an_interval_of_a_table_stays_on_its_line(desktop):
