@@ -208,13 +208,15 @@ def test_one_at_a_time_is_right_and_told():
 @pytest.mark.long
 @pytest.mark.early
 @pytest.mark.timed
-def test_who_answers_slowly_is_right_and_not_asked_for_minutes():
+def test_who_answers_slowly_is_right_and_not_asked_for_minutes(monkeypatch):
+    monkeypatch.setattr(conversations, "ENOUGH_S", 2.5)
+    monkeypatch.setattr(calls, "_MANY_S", 3)
     verdict, judgement = judged("tardy")
     assert verdict.right, verdict.wrong
     told = {heard.name: heard.about for heard in verdict.heard}
     for name in ("one connection", "in a row"):
         assert re.search(r"\(\d\d of them, as it answers slowly\)$", told[name])
-    assert judgement.seconds < 120  # one request after the other took 220
+    assert judgement.seconds < 100  # one request after the other took 220
 
 
 @pytest.mark.parametrize(
