@@ -94,7 +94,7 @@ test: setup-test  ## set up, build, run the short tests
 	@$(SELF) build && $(SELF) $(JOBS) c-tests rewritten && $(SELF) test-py
 
 test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
-	@$(SELF) build && $(SELF) -j$(CORES) fuzz && \
+	@$(SELF) build && $(SELF) -j$(words $(FUZZERS)) fuzz && \
 		$(SELF) test-py MARKED=long
 
 # ---- one step of it --------------------------------------------------------
@@ -165,7 +165,7 @@ test-py: setup-test
 rewritten: setup-test
 	@test -d tests/__pycache__ || $(PY) -m pytest --collect-only -q >/dev/null || :
 
-fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=20 seconds each
+fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=30 seconds each
 
 CLANG_FORMAT = find src_c tests -name "*.[ch]" -exec $(dir $(PY))clang-format
 lint: setup  ## what CI asks first: ruff, mypy, typed numbers, -Werror, ...

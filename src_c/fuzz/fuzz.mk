@@ -5,7 +5,7 @@
 # A bug leaves the input that shows it as BUILD/fuzz/crash-...; it becomes a
 # case of src_c/tests/ and a file of the corpus.
 FUZZERS := http work resp
-FUZZ_S ?= 20
+FUZZ_S ?= 30
 FUZZ_FLAGS = -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined \
 	-fno-sanitize-recover=undefined
 # What parses and answers, without the models and what waits for them.
