@@ -277,7 +277,9 @@ refused = functools.partial(conftest.refused, SERVER)
 def settled(measure: Callable[[], int]) -> int:
     """What is measured once it stands still: some may be coming or leaving yet."""
     now, since = measure(), time.monotonic()
+    until = since + PATIENCE_S
     while time.monotonic() - since < 0.1:
+        assert time.monotonic() < until, f"not in {PATIENCE_S} s; {now} at last"
         time.sleep(0.02)
         if now != (later := measure()):
             now, since = later, time.monotonic()
