@@ -291,7 +291,7 @@ def _write_ends(ax: Axes, ends: dict) -> None:
 def _part(ax: Axes) -> None:
     """Move names beside last points apart where one would cover another."""
     named = [text for text in ax.texts if text.get_bbox_patch()]
-    boxes = {text: Text.get_window_extent(text) for text in named}
+    boxes = {text: text.get_window_extent() for text in named}  # these have no arrow
     groups: list[list[Text]] = []  # of those that stand below each other
     for text in sorted(named, key=lambda text: boxes[text].x0):
         group = groups[-1] if groups else []
