@@ -779,9 +779,7 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         (  # names hold commas, so each number stands beside its own
             "08-cores",
             workers({4: OPEN}, a=(OPEN, 1.05), b=(OPEN, 1.06)),
-            {
-                "for A (1.05 [0.95, 1.15] times the throughput) and B (1.06 [": True
-            },
+            {"for A (1.05 [0.95, 1.15] times the throughput) and B (1.06 [": True},
         ),
         (  # one that shows no gain is told with the others
             "08-cores",
