@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import os
+import sys
 
 import pytest
 
@@ -43,3 +45,15 @@ def test_a_program_that_cannot_tell_of_neighbours_ends_nothing(
         monkeypatch.setattr(floor, "_TIMEOUT_S", 0.1)
     monkeypatch.setattr(floor, "_built", lambda: (str(path),))
     assert floor.neighbour(0.01) == slowdown
+
+
+def test_ctrl_c_leaves_the_floor_alone(tmp_path, monkeypatch):
+    """The terminal signals a group: who notes that is to get what was measured."""
+    path = tmp_path / "floor"
+    path.write_text(
+        f"#!{sys.executable}\nimport json, os\n"
+        'print(json.dumps({"echo": {"server_cpu_per_request_s": [os.getpgrp()]}}))\n'
+    )
+    path.chmod(0o700)
+    monkeypatch.setattr(floor, "_built", lambda: (str(path),))
+    assert floor.echo(1, size=1, duration=0.01, pair=(0, 0)) != os.getpgrp()

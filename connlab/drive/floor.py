@@ -127,7 +127,7 @@ def _measure(duration: float, pair: Sequence[int], **flags: object) -> dict[str,
     flags |= {"repeats": 1, "duration": f"{duration:g}", "cores": cores_asked}
     words = [f"--{name}={value}" for name, value in flags.items()]
     timeout_s = _TIMEOUT_S + 2 * COSTS * duration
-    done = programs.finished([*_built(), *words], timeout_s=timeout_s)
+    done = programs.finished([*_built(), *words], timeout_s=timeout_s, apart=True)
     if done.returncode:
         raise RuntimeError(f"floor: exit {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout)

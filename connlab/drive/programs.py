@@ -97,9 +97,16 @@ def described(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
 
 
 def finished(
-    argv: Sequence[str], *, timeout_s: float, cwd: str | None = None
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    cwd: str | None = None,
+    apart: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, whatever its status; what it prints is text.
+
+    With `apart` Ctrl-C at the terminal does not reach it: who called may have noted
+    that (`drive.interrupt`), and is to get what it measures.
 
     Raises OSError where it cannot run, TimeoutExpired where it does not end.
     """
@@ -112,6 +119,7 @@ def finished(
         errors="replace",
         timeout=timeout_s,
         check=False,
+        process_group=0 if apart else None,
     )
 
 
