@@ -303,23 +303,30 @@ def test_a_signal_in_the_first_round_ends_all(monkeypatch):
         parts.run(by_title, budget_s=99.0, say=lambda text: None)
 
 
-def test_after_a_signal_nothing_more_is_measured(monkeypatch, tmp_path):
+@pytest.mark.parametrize("when", ["in the sets", "beside them"])
+def test_after_a_signal_nothing_more_is_measured(monkeypatch, tmp_path, when):
+    """What the sets showed is printed and kept."""
+    in_sets = when == "in the sets"
+
     def stopped(by_title, **_):
         for part in by_title.values():
-            part.comparison.stopped = "interrupted"
+            part.comparison.stopped = "interrupted" if in_sets else "budget"
 
     monkeypatch.setattr(parts, "run", stopped)
-    for module, name in ((idle_memory, "pss_each"), (strace, "system_calls")):
-        monkeypatch.setattr(module, name, Mock(side_effect=AssertionError))
+    monkeypatch.setattr(strace, "system_calls", Mock(side_effect=AssertionError))
     monkeypatch.setattr(clients, "measure_all", Mock(side_effect=AssertionError))
+    first = Mock(side_effect=AssertionError if in_sets else KeyboardInterrupt)
+    monkeypatch.setattr(idle_memory, "pss_each", first)
     monkeypatch.setattr(benches.targets, "judge", lambda *_: [])
     monkeypatch.setattr(benches.comparison, "document", lambda _: {})
-    monkeypatch.setattr(screen, "print_all", lambda *_: None)
+    shown = Mock()
+    monkeypatch.setattr(screen, "print_all", shown)
     wanted = dict.fromkeys(("lessons", "memory", "calls", "clients"), True)
     with pytest.raises(SystemExit) as ended:
         benches.run(["epoll"], budget_s=1, until=0.1, seed=1, out=tmp_path, **wanted)
     assert ended.value.code == benches.INTERRUPTED
     assert len(list(tmp_path.iterdir())) == 1
+    assert shown.call_count > 1
 
 
 @pytest.mark.sweeps

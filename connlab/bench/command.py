@@ -43,12 +43,20 @@ def run(
     by_title = parts.parts(models, lessons=wanted["lessons"], until=until, seed=seed)
     parts.run(by_title, budget_s=budget_s, say=console.print)
     endings = {part.comparison.stopped for part in by_title.values()}
-    if interrupted := "interrupted" in endings:
-        wanted = dict.fromkeys(wanted, False)
-    memory = _alone(idle_memory.pss_each, models, console) if wanted["memory"] else {}
-    calls = _alone(strace.system_calls, models, console) if wanted["calls"] else {}
-    http = by_title["http"].plan
-    beside = _alone(clients.measure_all, http, console) if wanted["clients"] else {}
+    interrupted = "interrupted" in endings
+    besides = {
+        "memory": (idle_memory.pss_each, models),
+        "calls": (strace.system_calls, models),
+        "clients": (clients.measure_all, by_title["http"].plan),
+    }
+    found: dict[str, Any] = {name: {} for name in besides}
+    try:
+        for name, (measure, of) in besides.items():
+            if wanted[name] and not interrupted:
+                found[name] = _alone(measure, of, console)
+    except KeyboardInterrupt:
+        interrupted = True
+    memory, calls, beside = found.values()
     judged = targets.judge(by_title, memory, {m.name: m.family for m in models})
     compared = {n: comparison.document(p.comparison) for n, p in by_title.items()}
     results = {
