@@ -770,8 +770,9 @@ def main(args: list[str] | None = None) -> int:
     except ValueError as error:
         return _fail(str(error), status=2, cause=error)
     except OSError as error:
-        if error.filename is None and error.errno in _OF_WRITING:
-            error.filename = _written(error)
+        unnamed = error.filename is None and error.errno in _OF_WRITING
+        if unnamed and (name := _written(error)):
+            error.filename = name  # None would be printed
         return _fail(str(error), status=1, cause=error)
     except RuntimeError as error:
         return _fail(str(error), status=1, cause=error)

@@ -264,6 +264,15 @@ def test_a_full_disk_is_told_with_the_file_that_was_written(
     assert text == f"connlab: {said}: '{tmp_path / named}'"
 
 
+def test_a_full_disk_behind_standard_output_is_told_without_a_name(monkeypatch, capsys):
+    """It was told as of a file "None"."""
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(paper, "build", Mock(side_effect=full))
+    assert cli("build") == 1
+    text = one_line(capsys.readouterr().err)
+    assert text == "connlab: [Errno 28] No space left on device"
+
+
 def judged_claims() -> tuple[Judged, ...]:
     given = {"id": "A1", "says": "Threads are slower", "conditions": "c", "here": "h"}
     claim = Claim(**given, source="s", likeness="high", untestable="no ARM")
