@@ -553,6 +553,13 @@ def test_a_server_of_this_machine_that_chose_its_own_core_is_said(
     assert document_of(result)["slice_s"] == sets.SLICE_S
 
 
+def test_a_server_that_left_is_not_said_to_have_chosen_its_core(monkeypatch):
+    rates = dict.fromkeys(("epoll", "poll", HERE), 1e5)
+    result = compared(monkeypatch, rates, who=HERE, how="gone")
+    assert list(result.failed) == [HERE]
+    assert result.unpinned == []
+
+
 # ---- what is said ------------------------------------------------------------------
 
 

@@ -124,11 +124,16 @@ class Comparison:
 
     @property
     def unpinned(self) -> list[str]:
-        """The servers of this machine that somebody else started, on any core."""
+        """The servers of this machine that somebody else started, on any core.
+
+        Of one that left nothing is compared.
+        """
         return [
             server.name
             for server in self.plan.servers[:-1]  # the last is the control
-            if (place := servers.address_of(server.factors["model"])) and place.here
+            if server.name not in self.failed
+            and (place := servers.address_of(server.factors["model"]))
+            and place.here
         ]
 
     @property
