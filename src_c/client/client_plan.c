@@ -497,6 +497,22 @@ static void check_slices(const struct plan *plan)
     check_watched(plan);
 }
 
+/* Two tables would stand in one another; /dev/null takes any number. */
+static void check_files(void)
+{
+    static const char *const names[] = {"--per-connection", "--timeline",
+                                        "--histogram", "--slices"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (size_t j = 0; j < i; j++) {
+            const char *file = value_of(names[i]), *other = value_of(names[j]);
+            if (file && other && strcmp(file, other) == 0 &&
+                strncmp(file, "/dev/", 5) != 0)
+                flags_refuse(names[i], file,
+                             "%s is written there; allowed is another file",
+                             names[j]);
+        }
+}
+
 /* An address of some other host would look like a want of ports, later. */
 static void check_sources(const struct plan *plan)
 {
@@ -663,6 +679,7 @@ void plan_parse(struct plan *plan, int argc, char **argv)
         plan->duration_s = 1;
     check_fit(plan);
     check_slices(plan);
+    check_files();
     check_ranges(plan);
     fill_in(plan);
 }

@@ -97,6 +97,7 @@ WORK = "--workload work"
         (f"{TURNS} --only-watch", ["together with --pause"]),
         # below the default of another
         ("--duration-max 0.5", ["--duration-max 0.5", "--duration, 1, or more"]),
+        ("--timeline x --histogram x", ["--histogram x", "--timeline is written"]),
     ],
 )
 def test_mistakes_are_named(flags, words):
