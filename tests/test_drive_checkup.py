@@ -175,6 +175,27 @@ def test_two_threads_of_one_core_are_noise(monkeypatch):
     assert finding.value.startswith("2 threads")
 
 
+@pytest.mark.parametrize(
+    ("texts", "value", "means"),
+    [
+        ({"meltdown": "Not affected"}, "0 active", "none needed"),
+        ({"meltdown": "Mitigation: PTI"}, "1 active", "meltdown"),
+        ({"meltdown": "Vulnerable"}, "0 active", "not mitigated: meltdown"),
+        (
+            {"mds": "Mitigation: x", "srso": "Vulnerable: y", "l1tf": "Mitigation: z"},
+            "2 active",
+            "mds, l1tf; not mitigated: srso",
+        ),
+        ({}, "unknown", "the kernel shows none here"),
+    ],
+    ids=["not-affected", "one", "off", "some", "no-sys"],
+)
+def test_what_is_not_mitigated_is_not_taken_for_not_needed(texts, value, means):
+    facts = _facts(**{"machine/mitigations": texts})
+    finding = _judged(facts)["mitigations"]
+    assert (finding.value, finding.means) == (value, means)
+
+
 def test_nothing_is_in_the_way_of_a_good_machine():
     grades = _grades(_facts())
     assert set(grades.values()) == {"ok"}

@@ -321,10 +321,7 @@ def _noise(facts: Mapping) -> Iterator[Finding]:
     means = "the median of short sleeps"
     change = "open-loop arrivals are less exact; a real machine is better"
     yield Finding("timer", f"{late:.0f} µs late", grade, means, change)
-    texts = facts["machine"]["mitigations"].items()
-    mitigated = [name for name, text in texts if text.startswith("Mitigation")]
-    names = ", ".join(mitigated) or "none needed"
-    yield Finding("mitigations", f"{len(mitigated)} active", means=names)
+    yield _mitigations(facts["machine"]["mitigations"])
     governor = facts["machine"].get("governor")
     if governor and governor != "performance":
         change = "cpupower frequency-set -g performance"
@@ -333,6 +330,21 @@ def _noise(facts: Mapping) -> Iterator[Finding]:
     if facts["machine"].get("hypervisor"):
         means = "stolen time is watched in every trial"
         yield Finding("virtual machine", "yes", means=means)
+
+
+def _mitigations(texts: Mapping[str, str]) -> Finding:
+    """Name those in force, and what is left open: by choice, or for want of microcode.
+
+    Without ``/sys``, as in some containers, nothing is known.
+    """
+    if not texts:
+        return Finding("mitigations", "unknown", means="the kernel shows none here")
+    active = [name for name, text in texts.items() if text.startswith("Mitigation")]
+    left = [name for name, text in texts.items() if text.startswith("Vulnerable")]
+    parts = [", ".join(active)] if active else []
+    parts += [f"not mitigated: {', '.join(left)}"] if left else []
+    means = "; ".join(parts) or "none needed"
+    return Finding("mitigations", f"{len(active)} active", means=means)
 
 
 def _limits(facts: Mapping) -> Iterator[Finding]:
