@@ -316,7 +316,9 @@ def _none_usable(trials: pd.DataFrame) -> str:
     why, many = reasons.index[0], reasons.iloc[0]
     gate = next((gate for gate, failed in GATES.items() if failed == why), None)
     hint = f"; -p accept '[{gate}]' uses those all the same" if gate else ""
-    return f"{text}, {many} of them: {why}{hint}"
+    of_them = trials.loc[trials["reason"] == why, "failure"].dropna()
+    told = f" ({of_them.iloc[0].partition(': ')[2]})" if len(of_them) else ""
+    return f"{text}, {many} of them: {why}{told}{hint}"
 
 
 def _judge(verdicts: pd.Series, expected: set[str]) -> bool | None:

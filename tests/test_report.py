@@ -108,6 +108,12 @@ def test_a_study_without_a_usable_trial_names_the_reason(trials, about):
     one = none.head(1).assign(reason="server died")
     with pytest.raises(RunError, match="1 trial may.*server died$"):
         Report(one, **about)
+    said = "client: exit 2: client: --delay 50x: want ..."
+    refused = none.head(2).assign(
+        reason="client failed", failure=f"client-failed: {said}"
+    )
+    with pytest.raises(RunError, match=f"2 of them: client failed \\({said}\\)$"):
+        Report(refused, **about)
 
 
 def test_a_report_without_an_answer_is_not_written(report):
