@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from connlab.parameters import declared, suggestion, validate
-from connlab.schema import project_root, study_folder
+from connlab.schema import alone, project_root, study_folder
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -122,10 +122,10 @@ def run(
     ``run`` and ``root``. `root` is the directory of runs, seen from the repository. Of
     `kernels` one is taken, and the next prepared.
 
-    Raises NotebookError when a cell failed, Interrupted after SIGINT, SIGTERM or
-    SIGHUP, and ValueError when there is no such notebook; when a parameter is unknown,
-    of the wrong type, out of range, or would move the results; or when hosts are asked
-    for and the study needs one machine.
+    Raises NotebookError when a cell failed, or another command runs the notebook in
+    this run; Interrupted after SIGINT, SIGTERM or SIGHUP; and ValueError when there is
+    no such notebook; when a parameter is unknown, of the wrong type, out of range, or
+    would move the results; or when hosts are asked for and the study needs one machine.
     """
     from connlab.drive import hosts_asked
 
@@ -144,6 +144,19 @@ def run(
         raise ValueError(f"{path.stem}: {reason}")
     target = study_folder(run, study, root=root)
     target.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as lock:
+        try:
+            busy = f"{path.stem}: another command runs it in run {run!r}; wait for it"
+            lock.enter_context(alone(target, or_else=busy))
+        except RuntimeError as error:
+            raise NotebookError(str(error)) from None
+        return _run_alone(path, target, values, kernels)
+
+
+def _run_alone(
+    path: Path, target: Path, values: Mapping[str, Any], kernels: Kernels | None
+) -> Path:
+    """Execute a notebook into the folder of its study, which nobody else writes."""
     finished = target / "notebook.ipynb"
     partial = target / "notebook.partial.ipynb"
     failed = target / "notebook.failed.ipynb"
@@ -154,7 +167,7 @@ def run(
         partial.unlink(missing_ok=True)
         raise
     if reason:
-        _write_failure(target, study, reason)
+        _write_failure(target, study_of(path), reason)
         reason = f"{path.stem}: {reason}"
         if partial.exists():
             _keep(partial, failed)

@@ -49,8 +49,8 @@ def test_a_packed_file_is_read_and_goes_on(path, packed):
 
 
 def test_of_two_sweeps_one_unpacks(path, packed):
-    folder = os.open(path.parent, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)
+    lock = os.open(packed, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     second = threading.Thread(target=store._unpack, args=[path])
     second.start()
     second.join(0.2)
@@ -58,7 +58,7 @@ def test_of_two_sweeps_one_unpacks(path, packed):
     assert not path.exists()
     path.write_text('{"a":1}\n{"a":2}\n')  # the first has unpacked it and goes on
     packed.unlink()
-    os.close(folder)
+    os.close(lock)
     second.join(10)
     assert not second.is_alive()
     assert path.read_text() == '{"a":1}\n{"a":2}\n'

@@ -17,6 +17,7 @@ from conftest import ROOT, is_running, wait_for
 
 from connlab import notebook
 from connlab.drive import machine
+from connlab.schema import alone
 
 PARAMETERS = 'run: str = "manual"  # name of the run\nn: int = 1  # how often'
 
@@ -203,6 +204,20 @@ def everything(path: Path) -> str:
     for cell in document.cells:
         cell.source = ""
     return json.dumps(document, ensure_ascii=False)
+
+
+def test_a_study_is_run_by_one_command_at_a_time(books, tmp_path):
+    """Of two one read the half-written copy of the other: no JSON, it said."""
+    folder = tmp_path / "runs/r/good-one"
+    folder.mkdir(parents=True)
+    begun = folder / "notebook.partial.ipynb"
+    begun.write_text("{")
+    said = "^01-good-one: another command runs it in run 'r'; wait for it$"
+    with alone(folder), pytest.raises(notebook.NotebookError, match=said):
+        notebook.run("1", run="r", root=tmp_path / "runs")
+    assert list(folder.iterdir()) == [begun]
+    assert begun.read_text() == "{"
+    assert notebook.run("1", run="r", root=tmp_path / "runs").is_file()
 
 
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> Path:

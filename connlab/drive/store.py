@@ -54,12 +54,14 @@ def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
 def _unpack(path: Path) -> None:
     """Unpack a packed file, so that its run can go on.
 
-    Its folder is locked meanwhile: of two sweeps the second would else put what was
-    packed in place of what the first has appended to.
+    It is locked meanwhile: of two sweeps the second would else put what was packed in
+    place of what the first has appended to. The folder's lock is that of the notebook.
     """
-    with schema.alone(path.parent):
-        packed = schema.facts_file(path)
-        if packed != path:
+    packed = schema.facts_file(path)
+    if packed == path:
+        return
+    with contextlib.suppress(FileNotFoundError), schema.alone(packed):
+        if schema.facts_file(path) == packed:
             put(path, schema.facts_bytes(path), flush=True)
             packed.unlink()
 
