@@ -615,6 +615,11 @@ def test_outweighs(frame, verdict):
     assert apply(frame, OUTWEIGHS).verdict == verdict
 
 
+def test_why_a_table_with_a_gap_is_not_judged_is_said():
+    why = apply(TUNED[~GONE], OUTWEIGHS).why
+    assert why == "1 cell of 4 without a usable trial"
+
+
 def test_a_factor_that_no_trial_has_outweighs_nothing():
     judged = apply(TUNED.drop(columns="model"), OUTWEIGHS)
     assert (judged.verdict, judged.why[:17]) == (OPEN, "not measured here")

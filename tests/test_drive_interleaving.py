@@ -360,6 +360,14 @@ def test_a_server_of_a_set_is_told_with_its_count_its_exit_and_its_words():
     assert ours.seconds == 4.5
 
 
+def test_a_set_may_use_half_of_what_is_free(monkeypatch):
+    free = {"free_tasks": 100, "free_bytes": 2e9, "lockable_bytes": 8e6}
+    for name, value in free.items():
+        monkeypatch.setattr(capacity, name, lambda value=value: value)
+    room = capacity.local_room()
+    assert (room.tasks, room.memory_bytes, room.locked_bytes) == (50, 1e9, 4e6)
+
+
 def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
     limits = machine.limits()
     lowered = limits | {"descriptors": {"soft": 300, "hard": 300}}

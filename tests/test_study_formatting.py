@@ -134,6 +134,8 @@ def test_a_text_of_two_estimates_is_remembered_with_each():
         (f.rounded(100_000, 0), "100\u202f000"),
         (f.rounded(-0.04, 1), "0.0"),
         (f.rounded(math.nan, 1), "—"),
+        (f.counted(1, "client"), "1 client"),
+        (f.counted(2, "client"), "2 clients"),
         (f.listing(["a"]), "a"),
         (f.listing(["a", "b", "c"]), "a, b and c"),
         (f.listing([]), ""),
