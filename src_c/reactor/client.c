@@ -341,6 +341,28 @@ static void client_begin(struct loop *loop, struct client *client)
     send_answers(loop);
 }
 
+/* Its deadline has passed, but perhaps while the loop served others: what has
+ * come by now, or finds room, is in time. (Where loops share their clients the
+ * socket has been shut, see client_list_cut(), and says the end.) */
+__attribute__((noinline)) static void
+client_cut(struct loop *loop, struct client *client, uint64_t now_ns)
+{
+    struct source *source = &client->source;
+    struct conn *conn = &client->conn;
+    enum want want = (enum want)conn->want;
+    if (!loop->shared) {
+        source->ready |= want == WANT_READ ? READY_IN : READY_OUT;
+        want = want == WANT_READ ? client_receive(loop, client)
+                                 : client_send(loop, client);
+    }
+    if (source->away)
+        return;
+    bool waits = want == WANT_READ || want == WANT_WRITE;
+    if (waits && conn_deadline_ns(conn) <= now_ns)
+        want = conn_timed_out(conn);
+    client_advance(loop, client, want);
+}
+
 void client_timer(struct loop *loop, struct client *client, uint64_t now_ns)
 {
     struct conn *conn = &client->conn;
@@ -352,7 +374,7 @@ void client_timer(struct loop *loop, struct client *client, uint64_t now_ns)
     else if (want == WANT_ASK)
         redis_async_timed_out(&loop->redis, &client->redis);
     else if (conn_deadline_ns(conn) <= now_ns)
-        client_advance(loop, client, conn_timed_out(conn));
+        client_cut(loop, client, now_ns);
     else
         client_wait(loop, client, want == WANT_READ ? READY_IN : READY_OUT);
 }

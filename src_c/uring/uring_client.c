@@ -197,6 +197,19 @@ void uring_client_set_deadline(struct uring_loop *loop,
         uring_client_set_timer(loop, client, at_ns);
 }
 
+/* What came while the loop served others, and so in time, is known only after
+ * the next wait: then its deadline has moved on. */
+void uring_client_cut(struct uring_loop *loop, struct uring_client *client,
+                      uint64_t now_ns)
+{
+    if (client->late) {
+        uring_client_advance(loop, client, conn_timed_out(&client->conn));
+        return;
+    }
+    client->late = true;
+    uring_client_set_timer(loop, client, now_ns + 1);
+}
+
 static void uring_client_ask(struct uring_loop *loop,
                              struct uring_client *client)
 {

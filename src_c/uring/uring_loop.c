@@ -115,9 +115,11 @@ static void client_timer(struct uring_loop *loop, struct uring_client *client,
     else if (conn->want == WANT_SLEEP)
         uring_client_advance(loop, client, conn_woken(conn));
     else if (conn_deadline_ns(conn) <= now_ns)
-        uring_client_advance(loop, client, conn_timed_out(conn));
-    else
+        uring_client_cut(loop, client, now_ns);
+    else {
+        client->late = false;
         uring_client_set_deadline(loop, client);
+    }
 }
 
 void uring_run_timers(struct uring_loop *loop)

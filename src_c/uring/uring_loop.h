@@ -71,6 +71,7 @@ struct uring_client {
     bool receiving, sending;      /* operations that the kernel holds */
     bool cancelling;              /* another that ends the receive */
     bool closing;                 /* to be closed when it holds none */
+    bool late;                    /* its deadline had passed a round ago */
     struct uring_buffers *source; /* of what it receives */
     struct uring_buffers *lender; /* of the buffer that is sent from, or
                                    * NULL, ... */
@@ -158,6 +159,10 @@ void uring_client_close(struct uring_loop *loop, struct uring_client *client);
 /* Sets its timer to its deadline, if it has one. */
 void uring_client_set_deadline(struct uring_loop *loop,
                                struct uring_client *client);
+
+/* Its deadline has passed: in the next round too, it is cut. */
+void uring_client_cut(struct uring_loop *loop, struct uring_client *client,
+                      uint64_t now_ns);
 
 /* Its cancellation completed. */
 void uring_client_cancelled(struct uring_loop *loop,
