@@ -1,6 +1,7 @@
 """The plan of a sweep: its arguments, checked, and what it will cost."""
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -114,9 +115,9 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
     for argument, name in (("study", args.study), ("run", args.run)):
         if not re.fullmatch(r"[\w-][\w.-]*", name):
             raise ValueError(f"{argument}: {name!r}; allowed: letters, digits, - _ .")
-    if args.duration <= 0:
+    if not 0 < args.duration < math.inf:  # and no nan
         raise ValueError(f"duration: {args.duration}; allowed: more than 0 seconds")
-    if args.warmup < 0:
+    if not 0 <= args.warmup < math.inf:
         raise ValueError(f"warmup: {args.warmup}; allowed: 0 seconds or more")
     names = (args.beside,) if isinstance(args.beside, str) else args.beside
     beside = tuple(grid.with_models(dict.fromkeys(names)))
@@ -203,9 +204,9 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
 def _windows(args: SimpleNamespace) -> dict[str, Any]:
     """Return the settings that prolong windows, as far as there are any."""
     times, longest = args.response_times, args.duration_max
-    if times < 0:
+    if not 0 <= times < math.inf:
         raise ValueError(f"response_times: {times}; allowed: 0 or more")
-    if longest is not None and longest < args.duration:
+    if longest is not None and not args.duration <= longest < math.inf:
         raise ValueError(
             f"duration_max: {longest}; allowed: {args.duration} (duration) up"
         )
