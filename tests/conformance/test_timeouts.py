@@ -30,7 +30,7 @@ from tests.conformance.harness import (
     settled,
 )
 
-LIMIT_S = 0.25
+LIMIT_S = 0.25 * SLOWER
 #: what nobody exceeds who is to stay, even if the machine is busy
 ROOM_S = 0.8 * SLOWER
 #: later than a limit by so much, a model that polls it late would be found out
