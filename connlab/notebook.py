@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from connlab.parameters import declared, suggestion, validate
+from connlab.parameters import cells_of, declared, suggestion, validate
 from connlab.schema import alone, project_root, study_folder
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def study_of(path: Path) -> str:
 
 def title_of(path: Path) -> str:
     """Return the question a notebook asks: its first heading."""
-    for cell in json.loads(path.read_text())["cells"]:
+    for cell in cells_of(path):
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown" and text.startswith("#"):
             return text.splitlines()[0].lstrip("# ")

@@ -72,10 +72,19 @@ def declared(notebook: str | Path) -> dict[str, Parameter]:
     ParameterError without such a cell, or for a line that is no declaration.
     """
     path = Path(notebook)
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+    for cell in cells_of(path):
         if "parameters" in cell.get("metadata", {}).get("tags", ()):
             return parse("".join(cell["source"]))
     raise ParameterError(f"{path.name}: no cell is tagged 'parameters'")
+
+
+def cells_of(notebook: Path) -> list[dict[str, Any]]:
+    """Return the cells of a notebook's file; ParameterError for one that is none."""
+    try:
+        return json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    except (ValueError, TypeError, KeyError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ParameterError(f"{notebook.name}: no notebook: {reason}") from None
 
 
 def parse(source: str) -> dict[str, Parameter]:
@@ -188,6 +197,11 @@ def _parameter(node: ast.AnnAssign, name: str, comment: str) -> Parameter:
         choices = tuple(c.strip() for c in match[1].split(","))
     help_text = comment[: match.start()].strip() if match else comment
     kind = ast.unparse(node.annotation)
+    try:
+        eval(kind, _TYPES)
+    except (NameError, TypeError, AttributeError):
+        allowed = ", ".join(word for word in _TYPES if word.isalpha())
+        raise ParameterError(f"{name}: type {kind!r}; allowed: {allowed}") from None
     return Parameter(name, kind, default, help_text, low, high, choices)
 
 

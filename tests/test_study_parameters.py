@@ -116,10 +116,24 @@ def test_a_notebook_without_the_tag_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"{}", b"\xff\xfe"],
+    ids=["empty", "cut", "list", "no-cells", "no-text"],
+)
+def test_a_file_that_is_no_notebook_is_named(tmp_path, content):
+    path = tmp_path / "x.ipynb"
+    path.write_bytes(content)
+    with pytest.raises(ParameterError, match="^x.ipynb: no notebook: "):
+        parameters.declared(path)
+
+
+@pytest.mark.parametrize(
     ("line", "message"),
     [
         *((line, f"'{line}'.*declares") for line in ("n = 5", "n: int", "import os")),
         ("x: int = len('a')", "x: .*default"),
+        ("x: itn = 5", "^x: type 'itn'; allowed: Literal, bool, int, float, str, "),
+        ("x: int[3] = 5", r"^x: type 'int\[3\]'; allowed: "),
     ],
 )
 def test_a_parameters_cell_holds_declarations_of_plain_values_only(line, message):
