@@ -95,6 +95,10 @@ def parse(source: str) -> dict[str, Parameter]:
     >>> parse("trials: int = 5  # blocks at least (1..1000)")["trials"].allowed
     'int, 1..1000'
     """
+    try:
+        body = ast.parse(source).body
+    except SyntaxError as error:
+        raise ParameterError(f"the parameters cell is no Python: {error}") from None
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {
         token.start[0]: token.string.lstrip("# ")
@@ -102,7 +106,7 @@ def parse(source: str) -> dict[str, Parameter]:
         if token.type == tokenize.COMMENT
     }
     parameters = {}
-    for node in ast.parse(source).body:
+    for node in body:
         if not _declares(node):
             line = ast.get_source_segment(source, node)
             raise ParameterError(f"{line!r} declares no parameter: name: type = value")

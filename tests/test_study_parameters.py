@@ -132,6 +132,7 @@ def test_a_file_that_is_no_notebook_is_named(tmp_path, content):
     [
         *((line, f"'{line}'.*declares") for line in ("n = 5", "n: int", "import os")),
         ("x: int = len('a')", "x: .*default"),
+        ("x: int = (", r"^the parameters cell is no Python: .*line 1\)$"),
         ("x: itn = 5", "^x: type 'itn'; allowed: Literal, bool, int, float, str, "),
         ("x: int[3] = 5", r"^x: type 'int\[3\]'; allowed: "),
     ],
