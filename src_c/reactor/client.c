@@ -168,7 +168,8 @@ client_receive(struct loop *loop, struct client *client)
     return errno == EAGAIN ? WANT_READ : conn_failed(&client->conn, errno);
 }
 
-static enum want client_send(struct loop *loop, struct client *client)
+static inline __attribute__((always_inline)) enum want
+client_send(struct loop *loop, struct client *client)
 {
     struct span out = conn_unsent(&client->conn);
     ssize_t n = send(client->source.fd, out.bytes, out.length, MSG_NOSIGNAL);
