@@ -9,6 +9,7 @@ import yaml
 from connlab.drive.procfs import Listener
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict
+from connlab.study.formatting import counted
 
 #: what a failed conversation, or case, usually means
 MEANS = yaml.safe_load(Path(__file__).with_name("hints.yaml").read_text("utf-8"))
@@ -188,7 +189,7 @@ def _limits(verdict: Verdict) -> list[str]:
     if crowds is None or not crowds.levels or not verdict.concurrent:
         return []
     if crowds.broke is not None:
-        carried = f"{crowds.carried} client" + "s" * (crowds.carried != 1)
+        carried = counted(crowds.carried, "client")
         return [f"It carried {carried} and not {crowds.broke}: {crowds.limit}."]
     waits = [(level.waited, level.clients) for level in crowds.levels]
     waited, clients = max(waits, default=(0, 1))
