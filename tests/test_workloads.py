@@ -8,7 +8,6 @@ import http.client
 import itertools
 import os
 import select
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -73,10 +72,9 @@ def test_an_answer_does_not_wait_until_the_next_one_is_computed(model):
         for sock in socks:
             sock.sendall(b"0 0\n")
             assert receive(sock, 2) == b"0\n"
-        server.process.send_signal(signal.SIGSTOP)
-        for sock in socks:
-            sock.sendall(b"20000 0\n")
-        server.process.send_signal(signal.SIGCONT)
+        with server.halted():
+            for sock in socks:
+                sock.sendall(b"20000 0\n")
         assert select.select(socks, [], [], PATIENCE_S)[0]
         time.sleep(0.01)
         assert len(select.select(socks, [], [], 0)[0]) < len(socks)

@@ -151,6 +151,22 @@ class Server:
         self.stop(signum)
         return time.monotonic() - began
 
+    @contextlib.contextmanager
+    def halted(self) -> Iterator[None]:
+        """Let the process stand still: a signal alone may come after what follows."""
+        tasks = Path(f"/proc/{self.process.pid}/task")
+
+        def states() -> set[str]:
+            stats = [(task / "stat").read_text() for task in tasks.iterdir()]
+            return {stat.rpartition(")")[2].split()[0] for stat in stats}
+
+        self.process.send_signal(signal.SIGSTOP)
+        assert eventually(lambda: states() == {"T"})
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def tree(self) -> list[int]:
         """Process ids of the server and its descendants."""
         pids = [self.process.pid]

@@ -4,7 +4,6 @@ import functools
 import json
 import random
 import select
-import signal
 import socket
 import subprocess
 import time
@@ -115,11 +114,10 @@ def test_clients_that_are_all_ready_at_once_get_their_own_bytes(model):
     with serving(model) as server:
         with server.clients(len(sizes)) as socks:
             assert all(echoes(sock) for sock in socks)
-            server.process.send_signal(signal.SIGSTOP)
-            for sock, data in zip(socks, sent, strict=True):
-                sock.sendall(data)
-            socks[5].shutdown(socket.SHUT_WR)
-            server.process.send_signal(signal.SIGCONT)
+            with server.halted():
+                for sock, data in zip(socks, sent, strict=True):
+                    sock.sendall(data)
+                socks[5].shutdown(socket.SHUT_WR)
             for sock, data in zip(socks, sent, strict=True):
                 assert receive(sock, len(data)) == data
             assert socks[5].recv(1) == b""
@@ -141,11 +139,10 @@ def test_a_short_answer_does_not_wait_for_many_long_ones(model):
         select.epoll() as answered,
     ):
         assert all(echoes(sock) for sock in socks)
-        server.process.send_signal(signal.SIGSTOP)
-        for sock, data in zip(socks, sent, strict=True):
-            answered.register(sock, select.EPOLLIN)
-            sock.sendall(data)
-        server.process.send_signal(signal.SIGCONT)
+        with server.halted():
+            for sock, data in zip(socks, sent, strict=True):
+                answered.register(sock, select.EPOLLIN)
+                sock.sendall(data)
         for sock, data in zip(socks, sent, strict=True):
             peek = functools.partial(sock.recv, len(data), socket.MSG_PEEK)
             eventually(lambda peek=peek, data=data: peek() == data)

@@ -217,14 +217,16 @@ def test_a_log_that_grows_too_large_is_said_and_who_is_connected_is_served(tmp_p
 @pytest.mark.parametrize("backlog", [1, 5, 20])
 def test_the_kernel_keeps_as_many_as_the_backlog_says(backlog):
     """And one, of those whom a server that stands still has not accepted."""
-    with serving("epoll", "--backlog", backlog) as server, ExitStack() as stack:
-        server.process.send_signal(signal.SIGSTOP)
+    with (
+        serving("epoll", "--backlog", backlog) as server,
+        ExitStack() as stack,
+        server.halted(),
+    ):
         socks = [stack.enter_context(socket.socket()) for _ in range(backlog + 5)]
         for sock in socks:
             sock.setblocking(False)
             sock.connect_ex(server.address)
         connected = select.select([], socks, [], 0.5)[1]
-        server.process.send_signal(signal.SIGCONT)
     assert len(connected) == backlog + 1
 
 
