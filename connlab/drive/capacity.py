@@ -63,14 +63,16 @@ class Room:
         return Room(*map(operator.add, astuple(self), astuple(other)))
 
     def holds(self, need: Room) -> bool:
-        room = replace(self, processes=PROCESSES_MOST)
-        return all(map(operator.ge, astuple(room), astuple(need)))
+        return self.share(need) <= 1
 
     def share(self, need: Room) -> float:
-        """Return the largest part of any of it that is needed."""
+        """Return the largest part of any of it that is needed; inf where there is none.
+
+        Of nothing 0.
+        """
         room = replace(self, processes=PROCESSES_MOST)
         each = zip(astuple(need), astuple(room), strict=True)
-        return max(n / has if has else math.inf for n, has in each if n)
+        return max((n / has if has else math.inf for n, has in each if n), default=0)
 
 
 def local_room() -> Room:
