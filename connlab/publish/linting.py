@@ -47,9 +47,10 @@ _CLAIM = re.compile(
 )
 """A sentence that a run may contradict; numbers stand in it as spans."""
 _LABEL = re.compile(r"\{#((?:fig|tbl)-[\w-]+)")
+_ATTRIBUTES = re.compile(r"\{[#.][^{}]*\}")
 _BLANKED = (
-    re.compile(r"\A---\n.*?\n---\n", re.DOTALL),
-    re.compile(r"<!--.*?-->", re.DOTALL),
+    sources.FRONT,
+    sources.COMMENT,
     re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.DOTALL | re.MULTILINE),
     re.compile(r"\{\{<.*?>\}\}"),
     re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL),
@@ -58,7 +59,6 @@ _BLANKED = (
     re.compile(r"\[[^\[\]]*@[\w-][^\[\]]*\]"),
     re.compile(r"\]\([^()\s]*\)"),
     re.compile(r"<https?:[^>]*>"),
-    re.compile(r"\{[#.][^{}]*\}"),
 )
 _HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
 _TYPESETTERS = "typography.symbols"
@@ -119,7 +119,7 @@ def advise(text: str) -> list[tuple[int, str]]:
     registry = CheckRegistry()  # of the whole process
     if not registry.checks:
         registry.register_many(__register__)
-    found = LintFile("", _blanked(text, _HEADING, *_BLANKED)).lint()
+    found = LintFile("", _blanked(text, _HEADING, *_BLANKED, _ATTRIBUTES)).lint()
     results = (result.check_result for result in found)
     return [
         (text.count("\n", 0, result.span[0] - 1) + 1, " ".join(result.message.split()))
@@ -144,7 +144,7 @@ def lint_text(
     one.
     """
     shows_study = bool(re.search(r"_generated/(?!provenance/)", text))
-    bare = _blanked(text, *_BLANKED[:-1])
+    bare = _blanked(text, *_BLANKED)
     problems: list[tuple[int, str]] = []
 
     def accept(match: re.Match) -> str:
@@ -154,8 +154,8 @@ def lint_text(
         return _blank(match) if escaped else match[0]
 
     bare = _SPAN.sub(accept, bare)
-    unclaimed = _BLANKED[-1].sub(_blank, _CLAIM.sub(_blank, bare))
-    bare = _BLANKED[-1].sub(_blank, bare)
+    unclaimed = _blanked(bare, _CLAIM, _ATTRIBUTES)
+    bare = _blanked(bare, _ATTRIBUTES)
     rules = [
         (MEASUREMENT, bare, "typed measurement {!r}"),
         (EXAMPLE, bare, "{} begins a line: an example's number"),
