@@ -161,11 +161,8 @@ def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
     same(sent, returned(sock, sent, len(sent) + more))
 
 
-def _returned_late(
-    sock: socket.socket, sent: int, *, most_s: float | None = None
-) -> str | None:
+def _returned_late(sock: socket.socket, sent: int, *, most_s: float) -> str | None:
     """See what `fill` sent come back; less of it when that takes long, and say so."""
-    most_s = ENOUGH_S if most_s is None else most_s
     until, whole = time.monotonic() + most_s, filling(sent)
     received = returned(sock, whole, sent, until=until)
     if time.monotonic() < until:
@@ -225,9 +222,7 @@ def _half_closed(connect: Connect) -> str | None:
         sock.shutdown(socket.SHUT_WR)
         _returned(sock, b"last words", more=1)
     with connect() as sock:  # of whom the server may have answers that found no room
-        patience_s = sock.gettimeout()
         sent = fill(sock, most=32 << 20, most_s=_LATE_S / 2)
-        sock.settimeout(patience_s)
         with suppress(OSError):  # the server has ended the connection
             sock.shutdown(socket.SHUT_WR)
         return _returned_late(sock, sent, most_s=_LATE_S)
@@ -243,10 +238,8 @@ def _silent_end(connect: Connect) -> None:
 @_conversation(REQUIRED, "reads late", "a client that first sends all it can")
 def _reads_late(connect: Connect) -> str | None:
     with connect() as sock:
-        patience_s = sock.gettimeout()
         sent = fill(sock, most=32 << 20, most_s=ENOUGH_S)
-        sock.settimeout(patience_s)
-        return _returned_late(sock, sent)
+        return _returned_late(sock, sent, most_s=ENOUGH_S)
 
 
 @_conversation(REQUIRED, "own answers", "a second client while the first reads late")
@@ -257,12 +250,10 @@ def _own_answers(connect: Connect) -> None:
     """
     asked = b"of the second " * 700
     with connect() as first, connect() as second:
-        patience_s = first.gettimeout()
         sent = fill(first, most=32 << 20, most_s=ENOUGH_S)
         second.sendall(asked)
         select.select([second], [], [], _MEANWHILE_S)
-        first.settimeout(patience_s)
-        _returned_late(first, sent)
+        _returned_late(first, sent, most_s=ENOUGH_S)
         first.close()
         _returned(second, asked)
 

@@ -127,9 +127,10 @@ def fill(
     """Send `MIB` over and over, reading nothing, until no more fits.
 
     For `most_s` seconds at most, as a server may take a little again and again, and
-    until it closes: what came back tells then. Returns the bytes sent; `filling` knows
-    which they were.
+    until it closes: what came back tells then. The time-out of the socket stays what it
+    was. Returns the bytes sent; `filling` knows which they were.
     """
+    patience_s = sock.gettimeout()
     sock.setblocking(False)
     stream, sent, idle = memoryview(MIB), 0, 0
     until = time.monotonic() + most_s
@@ -143,6 +144,7 @@ def fill(
             time.sleep(0.02)
         except ConnectionError:
             break
+    sock.settimeout(patience_s)
     return sent
 
 
