@@ -79,7 +79,7 @@ class Crowds:
     untried: str | None = None
 
 
-def try_all(server: str, *, levels: Sequence[int] = LEVELS) -> Crowds:
+def try_all(server: str, *, levels: Sequence[int]) -> Crowds:
     """Send crowds that grow, each to a fresh server, until one is not served whole."""
     tried: list[Level] = []
     baseline = limit = None
@@ -156,7 +156,7 @@ def _baseline(serving: Running) -> Level:
     """Return what it holds once a few clients have come and gone."""
     _meet(serving, 5)
     time.sleep(0.1)
-    return replace(Level(0), **serving.held())
+    return Level(0, **serving.held())
 
 
 def _meet(serving: Running, clients: int) -> Level:
@@ -168,8 +168,8 @@ def _meet(serving: Running, clients: int) -> Level:
             stack.callback(sock.close)
         answered = _answered(socks, errors)
         seconds = time.monotonic() - began
-        level = Level(clients, len(socks), answered, waited, dict(errors), seconds)
-        return replace(level, **serving.held())
+        counts = (clients, len(socks), answered, waited, dict(errors), seconds)
+        return Level(*counts, **serving.held())
 
 
 def _connected(
