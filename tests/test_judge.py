@@ -41,10 +41,11 @@ from connlab.judge import (
     crowds,
     hints,
     judging,
+    naming,
     page,
 )
 from connlab.judge.conversations import Heard
-from connlab.judge.judging import Judgement, Verdict, _labels, judge
+from connlab.judge.judging import Judgement, Verdict, judge
 from connlab.judge.wire import Silence, difference
 from tests.client.harness import serving
 from tests.test_drive_strace import STRACE
@@ -928,14 +929,14 @@ def test_valgrind_tells_nothing_of_clients_that_were_not_served_whole(
     ],
 )
 def test_a_server_is_called_by_its_program_and_not_by_an_interpreter(command, label):
-    assert _labels([command]) == {command: label}
+    assert naming.labels([command]) == {command: label}
 
 
 def test_servers_of_one_name_are_told_apart():
     lines = ["ann/echo {port}", "/home/ben/echo {port}", "java -cp a Echo {port}"]
     lines += ["java -cp b Echo {port}", "other {port}", "lessons/epoll"]
     labels = ["ann/echo", "ben/echo", "Echo (3)", "Echo (4)", "other", lines[-1]]
-    assert list(_labels(lines).values()) == labels
+    assert list(naming.labels(lines).values()) == labels
 
 
 @pytest.mark.parametrize(
@@ -944,7 +945,7 @@ def test_servers_of_one_name_are_told_apart():
 def test_a_class_is_told_apart_by_its_folders(line):
     """In a page of `sh -c 'cd ann && ./mine {port}'` and others all had a number."""
     folders = ["ann", "ben", "cem/last", "dan/last"]
-    labels = _labels(line.format(folder) for folder in folders)
+    labels = naming.labels(line.format(folder) for folder in folders)
     assert list(labels.values()) == [f"{folder}/mine" for folder in folders]
 
 

@@ -20,6 +20,7 @@ from connlab.drive import cases, procfs
 from connlab.drive.cases import CONNECTIONS, QUESTIONS, REQUESTS, SIZES, Answer
 from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, Running, running, visit
+from connlab.judge import naming
 from connlab.judge.wire import echoes, reset
 
 #: a question of ours beside theirs
@@ -146,7 +147,7 @@ def _vanish(serving: Running) -> None:
 
 
 def _answer(question: str, holds: bool | None, evidence: str) -> Answer:
-    their_cases = QUESTIONS[question][:3] if question in QUESTIONS else ()
+    their_cases = QUESTIONS.get(question, ())[:3]
     return Answer(question, "server", their_cases, holds, evidence)
 
 
@@ -229,7 +230,7 @@ def _busy_share(serving: Running) -> float:
 
 def _collector(program: Path) -> str:
     """Return what collects the garbage of a program; "" where nothing does."""
-    if program.name.rstrip("0123456789.") in COLLECT:
+    if naming.unversioned(program) in COLLECT:
         return program.name
     with contextlib.suppress(OSError):
         if _GO in program.read_bytes():

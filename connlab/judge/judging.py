@@ -6,13 +6,10 @@ does it listen? -> conversations -> the 24 cases -> crowds -> system calls
 
 from __future__ import annotations
 
-import itertools
-import re
 import shlex
 import shutil
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ from connlab.drive import machine, programs, servers, trials
 from connlab.drive.cases import Answer
 from connlab.drive.procfs import Listener
 from connlab.drive.running import NotServing, running
-from connlab.judge import calls, cases, contest, conversations, crowds
+from connlab.judge import calls, cases, contest, conversations, crowds, naming
 from connlab.judge.conversations import Heard
 from connlab.study.formatting import counted
 
@@ -41,19 +38,6 @@ _SLOW_S = 4.0
 _BUSY_MOST = 0.8
 #: what a server lacks that serves one client after the other
 _SECOND = "serving a second client at the same time"
-_SHELLS = ("sh", "dash", "bash", "zsh")
-#: names of interpreters, without their versions
-_INTERPRETERS = (
-    *("python", "pypy", "node", "nodejs", "java", "ruby", "perl", "php"),
-    *("lua", "luajit"),
-    *(*_SHELLS, "env"),
-)
-#: words of a shell that are no program of somebody's
-_BUILTIN = ("exec", "export", "echo")
-#: their options that are followed by a word, which is no program
-_WITH_A_WORD = ("-cp", "-classpath", "--class-path", "-W", "-X", "-r", "--require")
-#: folders, and the program, that a label has at most
-_PARTS_MOST = 4
 
 
 @dataclass
@@ -191,7 +175,7 @@ def judge(
         servers.able(name, "echo", binaries)
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     commands = {name: servers.command_line(name, binaries) for name in names}
-    labels = _labels(commands)
+    labels = naming.labels(commands)
     judgement = Judgement([], made_at=machine.now(), missing=labels)
     try:
         for name, line in commands.items():
@@ -278,72 +262,14 @@ def _judged(
     return verdict
 
 
-def _labels(names: Iterable[str]) -> dict[str, str]:
-    """Return what servers are called: equal ones with their folder, or a number."""
-    labels = {name: _label(name) for name in names}
-    for parts in range(2, _PARTS_MOST + 1):
-        labels |= {name: _label(name, parts=parts) for name in _equal(labels)}
-    equal = _equal(labels)
-    numbered = {name: f"{labels[name]} ({n})" for n, name in enumerate(labels, 1)}
-    return labels | {name: numbered[name] for name in equal}
-
-
-def _equal(labels: Mapping[str, str]) -> list[str]:
-    counts = Counter(labels.values())
-    return [name for name, label in labels.items() if counts[label] > 1]
-
-
-def _label(name: str, *, parts: int = 1) -> str:
-    if not servers.is_command(name):
-        return name
-    program = _program(name)
-    is_model = program.name in {model.name for model in programs.models()}
-    return "/".join(program.parts[-2 if is_model else -parts :])
-
-
-def _program(line: str) -> Path:
-    """Return what a command line runs in the end, behind shells and interpreters.
-
-    Of a shell's text that is the program that gets the port, else the last one, in the
-    folder that a ``cd`` before it leads to.
-    """
-    words = shlex.split(line)
-    commands, folder, found = [words], Path(), Path(words[0])
-    if any(Path(word).name in _SHELLS for word in words):
-        texts = re.split(r"[;&|()\n]+", " ".join(words))
-        commands = [re.findall(r"[^\s'\"]+", text) for text in texts]
-    for command in commands:
-        pairs = itertools.pairwise(["", *command])
-        named = [word for before, word in pairs if not _is_beside(word, before)]
-        if named[:1] == ["cd"]:
-            folder /= named[-1]
-        elif named:
-            found = folder / named[0]
-            if any(servers.PORT in word for word in command):
-                break
-    return found
-
-
-def _is_beside(word: str, before: str) -> bool:
-    """Whether a word of a command is none of its program: an option, a variable, …"""
-    is_option = word.startswith("-") or before in _WITH_A_WORD
-    is_set = re.match(r"\w+=", word) is not None  # as in ``PORT={port} ./mine``
-    starts_another = word in _BUILTIN or _interprets(Path(word))
-    return is_option or is_set or starts_another or servers.PORT in word
-
-
-def _interprets(program: Path) -> bool:
-    return program.name.rstrip("0123456789.") in _INTERPRETERS
-
-
 def _valgrind(line: str) -> str | None:
     program = shutil.which(shlex.split(line)[0])
     if program is None:
         return None
     with open(program, "rb") as file:
         is_native = file.read(4) == b"\x7fELF"
-    name = Path(program).name.rstrip("0123456789.")
-    is_known = is_native and name not in (*_INTERPRETERS, *cases.COLLECT)
+    name = naming.unversioned(Path(program))
+    is_known = is_native and name not in (*naming.INTERPRETERS, *cases.COLLECT)
     return shutil.which("valgrind") if is_known else None
 
 
