@@ -99,9 +99,8 @@ class Verdict:
         return [heard for heard in self.heard if heard.ok is False]
 
     def as_json(self) -> dict[str, Any]:
-        values = asdict(self) | {"right": self.right}
-        values["heard"] = [asdict(heard) | {"ok": heard.ok} for heard in self.heard]
-        return values
+        heard = [asdict(heard) | {"ok": heard.ok} for heard in self.heard]
+        return asdict(self) | {"right": self.right, "heard": heard}
 
 
 @dataclass
@@ -331,8 +330,8 @@ def _shortened(text: str) -> str:
 
 def _conclude(verdict: Verdict) -> None:
     failed = {heard.name: heard for heard in verdict.failed()}
-    for name in (required.name for required in conversations.REQUIRED):
-        if heard := failed.get(name):
+    for required in conversations.REQUIRED:
+        if heard := failed.get(required.name):
             verdict.wrong.append(f"{heard.about}: {heard.failure}")
     if "idle neighbour" in failed:
         verdict.lacks.append(_SECOND)
