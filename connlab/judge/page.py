@@ -50,7 +50,7 @@ def write(judgement: Judgement, folder: Path) -> dict[str, Path]:
     paths["json"].write_text(f"{schema.json_text(judgement.as_json())}\n", "utf-8")
     text = markdown(judgement)
     paths["html"].write_text(_html(text, _title(judgement)), "utf-8")
-    paths["pdf"].write_bytes(_pdf(text, folder))
+    paths["pdf"].write_bytes(_pdf(text))
     return paths
 
 
@@ -245,12 +245,7 @@ def _html(text: str, title: str) -> str:
     return _fill("page.html", title=title, body=_converted(text, "html5"))
 
 
-def _pdf(text: str, folder: Path) -> bytes:
+def _pdf(text: str) -> bytes:
     from connlab.study.style import typeset
 
-    source = folder / "page.typ"
-    source.write_text(_fill("page.typ", body=_converted(text, "typst")), "utf-8")
-    try:
-        return typeset(str(source))
-    finally:
-        source.unlink()
+    return typeset(_fill("page.typ", body=_converted(text, "typst")).encode())
