@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from connlab.publish import markdown as md
 
@@ -21,7 +21,7 @@ from connlab.publish import markdown as md
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("connlab.publish"),
-        autoescape=lambda name: bool(name) and name.endswith(".html"),
+        autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
