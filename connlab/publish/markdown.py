@@ -70,8 +70,7 @@ def table(
     columns = list(zip(*bare, strict=True)) or [()] * len(heads)
     if align is None:
         align = "".join("r" if _numeric(column) else "l" for column in columns)
-    scale = max(1, 80 // sum(widths)) if widths else 1
-    dashes = ["-" * n * scale for n in widths or _widths(heads, columns)]
+    dashes = ["-" * n for n in widths or _widths(heads, columns)]
     sides = zip(dashes, align, strict=True)
     rules = [f"{line}:" if side == "r" else f":{line}" for line, side in sides]
     lines = [_row(heads), f"|{'|'.join(rules)}|", *map(_row, rows)]
