@@ -89,9 +89,8 @@ def content(runs: Sequence[Run]) -> dict[str, Any]:
 
 def _title(runs: Sequence[Run], name: str) -> str:
     stale = " (stale)" if runs[0].is_stale(name) else ""
-    for results in filter(None, (run.results_of(name) for run in runs)):
-        return f"{results.number:02}  {results.question}{stale}"
-    return name
+    results = next(filter(None, (run.results_of(name) for run in runs)))
+    return f"{results.number:02}  {results.question}{stale}"
 
 
 def _study(name: str, title: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
