@@ -83,7 +83,7 @@ def _run(words: list[str], folder: Path, *, limit_s: float) -> tuple[str, str]:
     """Return what Quarto printed: its output, and what it said beside that."""
     try:
         process = subprocess.Popen(
-            [installed() or "quarto", *words],
+            ["quarto", *words],
             cwd=folder,
             env=os.environ | {"NO_COLOR": "1"},
             stdin=subprocess.DEVNULL,
