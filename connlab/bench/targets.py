@@ -65,7 +65,7 @@ def judge(
     per_cpu = "requests / CPU s"
     models, http = parts["models"], parts["http"]
     targets = []
-    for name in ("models", "many"):
+    for name, most in (("models", 0.7), ("many", 1.5)):
         part = parts[name]
         cost = part.comparison.ratios("cpu")
         uring = _inverse(cost.get("uring"))
@@ -73,7 +73,6 @@ def judge(
         floor = _mean(of_two / of_base for of_two, of_base in pairs)
         doubt = _others_doubt(part)
         control = _width_of([cost.get(part.plan.control)])
-        most = {"models": 0.7}.get(name, 1.5)
         itself = f"{name}: CPU of {BASE} / itself, half-width, %"
         targets += [
             Target(f"{name}: {per_cpu}, {BASE} / two calls", floor, 0.85, doubt=doubt),
