@@ -218,7 +218,7 @@ def _ratios(comparison: Comparison, metrics: Sequence[str], gap: str) -> Table:
 def limits(comparison: Comparison) -> list[str]:
     """Return who kept each server from more, a line for each kind of answer."""
     words = _SHARED if comparison.plan.cores.shared else _LIMITS
-    busy = comparison.busy() if comparison.sets else {}
+    busy = comparison.busy()
     groups: dict[str, list[str]] = {}
     for name, limit in comparison.limits().items():
         kind, (server, client) = words[limit], busy[name]
