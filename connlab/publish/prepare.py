@@ -171,8 +171,8 @@ def _bullets(items: Sequence[str], marks: numbers.Marks) -> str:
 def _failures(results: Results) -> str:
     if not results.failures:
         return "No cell of the grid lost a trial.\n"
-    *fixed, last = dict.fromkeys(k for f in results.failures for k in f.factors)
     factors = pd.DataFrame([f.factors for f in results.failures], dtype=object)
+    *fixed, last = factors
     lost = factors.where(factors.notna(), "—").map(str)
     lost = lost.apply(lambda levels: levels.map(partial(called, levels.name)))
     lost["trials"] = [cell.n for cell in results.failures]
