@@ -34,14 +34,6 @@ class Silence(Mismatch):
         super().__init__(f"{text} for {seconds:g} s")
 
 
-class Reset(Mismatch):
-    """A connection that ended by a reset."""
-
-    def __init__(self, sent: bytes, received: bytes) -> None:
-        why = "the server closed before it had read all"
-        super().__init__(f"{_came(sent, received)}, then a reset: {why}")
-
-
 def receive(sock: socket.socket, length: int) -> bytes:
     """Return exactly ``length`` bytes, or fewer when the stream ended first."""
     chunks, remaining = [], length
@@ -70,7 +62,7 @@ def returned(
     """Return what comes back of `sent`: `most` bytes, or all until the stream ends.
 
     What comes after `until`, a time of the monotonic clock, is not waited for.
-    Raises `Silence` where neither comes in time, `Reset` where the connection breaks.
+    Raises `Silence` where neither comes in time, `Mismatch` where a reset comes first.
     """
     received = bytearray()
     try:
@@ -82,7 +74,8 @@ def returned(
     except TimeoutError:
         raise Silence(sent, bytes(received), sock.gettimeout() or 0.0) from None
     except ConnectionResetError:
-        raise Reset(sent, bytes(received)) from None
+        why = "then a reset: the server closed before it had read all"
+        raise Mismatch(f"{_came(sent, bytes(received))}, {why}") from None
     return bytes(received)
 
 
