@@ -81,8 +81,8 @@ def ask_all(server: str, *, valgrind: str | None) -> Asked:
         report, errors, rows = _ask_client(serving)
         port = serving.address[1]
         sockets = cases.settled(lambda: cases.open_sockets(port))
-        left_open = _left(serving, procfs.descriptors, before)
-        zombies = _left(serving, procfs.zombies, unreaped)
+        left_open = _left(serving, procfs.descriptors, before, again=_ask_client)
+        zombies = _left(serving, procfs.zombies, unreaped, again=_ask_client)
         before = procfs.descriptors(pid)
         _vanish(serving)
         left_broken = _left(serving, procfs.descriptors, before, again=_vanish)
@@ -116,14 +116,13 @@ def _left(
     count: Callable[[int], int],
     before: int,
     *,
-    again: Callable[[Running], Any] | None = None,
+    again: Callable[[Running], Any],
 ) -> int:
     """Return how many more there are of something for clients that have gone.
 
     A virtual machine opens descriptors, of libraries and pollers, when it first needs
     them, and who waits for children before it accepts leaves the last ones: only what
-    the same clients leave a second time is theirs. `again` sends them; by default
-    those that ask.
+    the same clients leave a second time is theirs. `again` sends them.
     """
 
     def more() -> int:
@@ -131,7 +130,7 @@ def _left(
 
     if left := cases.settled(more):
         before += left
-        (again or _ask_client)(serving)
+        again(serving)
         left = min(left, cases.settled(more))
     return left
 
