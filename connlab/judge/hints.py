@@ -191,8 +191,7 @@ def _limits(verdict: Verdict) -> list[str]:
     if crowds.broke is not None:
         carried = counted(crowds.carried, "client")
         return [f"It carried {carried} and not {crowds.broke}: {crowds.limit}."]
-    waits = [(level.waited, level.clients) for level in crowds.levels]
-    waited, clients = max(waits, default=(0, 1))
+    waited, clients = max((level.waited, level.clients) for level in crowds.levels)
     if waited < _WAITING * clients:
         return []
     return [
