@@ -67,10 +67,9 @@ class Page:
         soup = BeautifulSoup(html, "html.parser")
         tags = soup.find_all
         self.text = "".join(_texts(soup))
-        named = [tag for tag in tags(id=True) if tag.name not in _NAMELESS]
-        self.ids = Counter(tag["id"] for tag in named)
+        self.ids = Counter(t["id"] for t in tags(id=True) if t.name not in _NAMELESS)
         self.links = [tag["href"] for tag in tags("a", href=True) if tag["href"]]
-        self.images = [tag.attrs for tag in tags("img")]
+        self.images = tags("img")
         self.fetched = [
             tag[attribute]
             for elements, attributes in _FETCHING
