@@ -283,7 +283,7 @@ def test_verdicts_of_two_references_stand_in_one_cell(two, tmp_path):
     made.replace(path, '"does not hold"', '"holds"')
     run = made.load(two)
     paper = made.copy_paper(tmp_path)
-    prepare.write_ledger(run, reference.others(run), paper, shown=set())
+    prepare.write_ledger(run, reference.others(run), paper)
     written = paper / prepare.GENERATED / reference.CLAIMS / f"{ledger.LABEL}.qmd"
     text = written.read_text("utf-8")
     assert "does not hold (Intel Xeon), holds (AMD EPYC)" in text

@@ -80,10 +80,9 @@ def prepare(
         variables[key(study.name)] = write_study(study, results, registry, paper)
     variables["run"] = provenance.run_variables(run, others)
     variables["provenance"] = provenance.variables(run, renderer=renderer)
-    shown = sources.identifiers(paper, sources.INDEX)
     reference.write(run, others, paper)
     guide.write(run, others, paper)
-    write_ledger(run, others, paper, shown=shown)
+    write_ledger(run, others, paper)
     provenance.write(run, paper)
     write_published(wanted.includes, paper)
     if models.PIECE in wanted.includes:
@@ -192,9 +191,7 @@ def _failures(results: Results) -> str:
 # ---- the ledger of claims ------------------------------------------------------------
 
 
-def write_ledger(
-    run: Run, others: Mapping[str, Run], paper: Path, *, shown: set[str]
-) -> None:
+def write_ledger(run: Run, others: Mapping[str, Run], paper: Path) -> None:
     """Write the table of claims anew, with links and the references' verdicts."""
     results = run.results_of(reference.CLAIMS)
     references = {
@@ -203,7 +200,10 @@ def write_ledger(
         if (judged := other.results_of(reference.CLAIMS))
     }
     claims = results and ledger.claims(
-        results, paper=paper, others=references, shown=shown
+        results,
+        paper=paper,
+        others=references,
+        shown=sources.identifiers(paper, sources.INDEX),
     )
     if not claims:
         return
