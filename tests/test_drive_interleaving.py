@@ -204,7 +204,10 @@ def test_a_set_is_divided_by_what_there_is_least_of(monkeypatch, name, little):
     assert arms == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize(("size", "buffers"), [(None, 0), (100, 200), ("1-2000", 4000)])
+@pytest.mark.parametrize(
+    ("size", "buffers"),
+    [(None, 0), (100, 200), ("1-2000", 4000), ("1e3", 2000), ("much", 0)],
+)
 def test_connections_need_memory_and_so_do_their_threads(size, buffers):
     (thread,) = models("thread")
     need = capacity.needed(thread, {"connections": 10, "size": size})

@@ -143,6 +143,28 @@ def test_a_rate_is_of_whole_slices_where_answers_outlast_the_lead_in(
 
 
 @pytest.mark.parametrize(
+    ("size", "largest"),
+    [
+        (None, 0),
+        (64, 64),
+        ("64.0", 64),  # as the client takes it
+        ("1e3", 1000),
+        ("16-1024", 1024),
+        ([16, 65536], 65536),
+        ("0x40", 0),
+        ("nan", 0),
+        ("", 0),
+        ([], 0),
+    ],
+)
+def test_the_largest_message_is_0_where_its_size_is_no_number(size, largest):
+    """Reading such a trial raised ValueError; to a sweep it was 0 already."""
+    trial = in_turns(ECHO | {"size": size})
+    assert schema.largest_message(trial["factors"]) == largest
+    assert schema.counts_whole_slices(trial) == (largest > 1024)
+
+
+@pytest.mark.parametrize(
     ("seconds", "response_ns"),
     [
         (0.019, 0),  # not summed

@@ -97,8 +97,7 @@ def needed(model: schema.Model, cell: Mapping[str, Any]) -> Room:
     tasks = by_kind.get(model.holds or "", total if model.workers == "fixed" else 1)
     processes = tasks if model.family == "processes" else 0
     bytes_each = PROCESS_BYTES if processes else THREAD_BYTES
-    largest = flags.as_text(cell.get("size") or 0).rpartition("-")[2]  # of MIN-MAX
-    buffers = 2 * int(largest) if largest.isdigit() else 0
+    buffers = 2 * schema.largest_message(cell)
     memory = connections * (CONNECTION_BYTES + buffers) + tasks * bytes_each
     rings = tasks if model.family == "completion" else 0
     return Room(connections, tasks, memory, processes, rings * RING_BYTES)

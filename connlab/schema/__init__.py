@@ -15,6 +15,7 @@ from connlab.schema.derived import (
     counts_whole_slices,
     cpu_in_ticks,
     excluding,
+    largest_message,
     load_gate,
     pick,
     refused_reason,

@@ -5,6 +5,7 @@
 ``columns.csv`` declares them, with the formula in words as their path.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -191,15 +192,22 @@ def counts_whole_slices(trial: Mapping) -> bool:
         return False
     if pick(trial, "client.loop") != "closed":
         return False
-    quick = factors.get("workload") == "echo" and _largest(factors) <= _SMALL
+    quick = factors.get("workload") == "echo" and largest_message(factors) <= _SMALL
     return not quick or (_users(trial) or 0) > _FEW
 
 
-def _largest(factors: Mapping) -> float:
-    """Return the bytes of the largest message: of 64, ``16-64`` or a pair of these."""
-    size = factors.get("size") or 0
-    last = size[-1] if isinstance(size, list | tuple) else size
-    return float(str(last).rpartition("-")[2])
+def largest_message(factors: Mapping) -> float:
+    """Return the bytes of the largest message: of 64, ``16-64`` or a pair of these.
+
+    0 where none is given, or what is given is no number of bytes.
+    """
+    size = factors.get("size")
+    pair = size if isinstance(size, list | tuple) else [size]
+    try:
+        largest = float("-".join(map(str, pair)).rpartition("-")[2])
+    except ValueError:
+        return 0.0
+    return largest if math.isfinite(largest) else 0.0
 
 
 _SMALL, _FEW = 1024, 100
