@@ -104,8 +104,21 @@ def test_a_line_that_is_no_trial_is_left_out_as_readers_leave_it_out(tmp_path, d
     for measure in (False, True):
         report = sweep(tmp_path, trials=2, measure=measure)
         assert (report.done, report.resumed) == (int(measure), 1)
-        assert "trials.jsonl: a line is no trial and is left out" in report.remarks
+        assert "trials.jsonl: line 2 is no trial and left out" in report.remarks
     assert sweep(tmp_path, trials=2).resumed == 2
+
+
+@pytest.mark.parametrize("line", ['{"schema": 1}', "rubbish"])
+def test_lines_that_are_no_trials_have_one_remark(tmp_path, line):
+    """Each had its own; whoever evaluated the run saw one for all of them."""
+    sweep(tmp_path)
+    log = tmp_path / "r/s/trials.jsonl"
+    log.write_text(log.read_text() + f"{line}\n" * 3)
+    for measure in (False, True):
+        remarks = sweep(tmp_path, measure=measure).remarks
+        (remark,) = (text for text in remarks if text.startswith(log.name))
+        assert "line 2 is " in remark
+        assert remark.endswith(" and left out, the first of 3 such lines")
 
 
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):

@@ -170,8 +170,8 @@ def sweep(
     with interrupt.noted(), contextlib.closing(local):
         with store.journal(plan.folder / schema.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
-            rows, unread = _whole(log)
-            remarks = [*unread, *planning.baseline_absent(plan)]
+            rows, remarks = log.whole_trials()
+            remarks += planning.baseline_absent(plan)
             planning.refuse_foreign_trials(plan, rows, manifest)
             kept = {row["key"]: row for row in rows}
             report = _Sweep(plan, host, kept, append, remarks, began).run(progress)
@@ -185,17 +185,9 @@ def sweep(
     return report
 
 
-def _whole(log: schema.Log) -> tuple[list[dict], list[str]]:
-    """Return the trials of a log, and remarks; who reads it leaves out the same."""
-    rows = [line for line in log.trials if schema.is_trial(line)]
-    others = len(log.trials) - len(rows)
-    remark = f"{schema.TRIALS}: a line is no trial and is left out"
-    return rows, [*log.remarks, *[remark] * others]
-
-
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
-    trials, remarks = _whole(store.read(folder / schema.TRIALS))
+    trials, remarks = store.read(folder / schema.TRIALS).whole_trials()
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
     rows = ({c.name: schema.value_of(c, trial) for c in asked} for trial in trials)
     counts = _unused(rows)

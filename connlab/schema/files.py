@@ -11,10 +11,12 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from connlab.schema.facts import is_trial
 
 TRIALS = "trials.jsonl"
 #: what the name of a packed file of facts ends with
@@ -43,15 +45,30 @@ def facts_bytes(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Log:
-    """The whole lines of a file of trials, and remarks about the others."""
+    """The whole lines of a file of facts, and remarks about the others.
 
-    trials: tuple[dict, ...]
+    `lines` are objects of JSON by the number of their line in the file `name`.
+    """
+
+    name: str
+    lines: Mapping[int, dict]
     remarks: tuple[str, ...]
     whole_bytes: int
 
+    @property
+    def trials(self) -> tuple[dict, ...]:
+        return tuple(self.lines.values())
+
+    def whole_trials(self) -> tuple[list[dict], list[str]]:
+        """Return the trials of a file of trials, and remarks about all other lines."""
+        whole = {n: line for n, line in self.lines.items() if is_trial(line)}
+        others = [n for n in self.lines if n not in whole]
+        remarks = [*self.remarks, *_left_out(self.name, others, "no trial")]
+        return list(whole.values()), remarks
+
 
 def read_log(path: Path) -> Log:
-    """Read a file of trials, packed or not; a missing one is empty.
+    """Read a file of facts, packed or not; a missing one is empty.
 
     A last line without a newline does not count, even if it looks complete. A line in
     the middle that is no JSON object is left out and remarked.
@@ -59,22 +76,31 @@ def read_log(path: Path) -> Log:
     try:
         data = facts_bytes(path)
     except FileNotFoundError:
-        return Log((), (), 0)
+        return Log(path.name, {}, (), 0)
     whole = data.rfind(b"\n") + 1
-    trials, remarks = [], []
+    lines, unreadable = {}, []
     for number, line in enumerate(data[:whole].splitlines(), 1):
         try:
-            trial = json.loads(line)
+            value = json.loads(line)
         except ValueError:
-            trial = None
-        if isinstance(trial, dict):
-            trials.append(trial)
+            value = None
+        if isinstance(value, dict):
+            lines[number] = value
         else:
-            remarks.append(f"{path.name}: line {number} is unreadable and left out")
+            unreadable.append(number)
+    remarks = _left_out(path.name, unreadable, "unreadable")
     if whole < len(data):
         cut = len(data) - whole
         remarks.append(f"{path.name}: the last line is cut short ({cut} bytes lost)")
-    return Log(tuple(trials), tuple(remarks), whole)
+    return Log(path.name, lines, tuple(remarks), whole)
+
+
+def _left_out(name: str, numbers: Sequence[int], what: str) -> list[str]:
+    """Return the remark about lines that do not count; there is none without any."""
+    if not numbers:
+        return []
+    more = f", the first of {len(numbers)} such lines" if len(numbers) > 1 else ""
+    return [f"{name}: line {numbers[0]} is {what} and left out{more}"]
 
 
 def put(path: Path, data: bytes, *, flush: bool = False) -> None:

@@ -298,35 +298,29 @@ def cells(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
-    """Return the trials of a study, and notes on what cannot be read."""
+    """Return the trials of a study, and notes on what cannot be read.
+
+    RunError for a line of a newer schema that is no trial to this version.
+    """
     path = _find(run, study, root)
     log = schema.read_log(path)
-    trials, notes, others = {}, list(log.remarks), 0
-    for trial in log.trials:
-        if not _is_trial(trial):
-            others += 1
-        elif trial["key"] in trials:
+    for line in log.trials:
+        version = line.get("schema")
+        newer = isinstance(version, int) and version > schema.SCHEMA
+        if newer and not schema.is_trial(line):
+            raise RunError(
+                f"trials of schema {version}: this program reads {schema.SCHEMA}"
+            )
+    whole, notes = log.whole_trials()
+    trials: dict[str, dict] = {}
+    for trial in whole:
+        if trial["key"] in trials:
             notes.append(f"trial {trial['key']} stands twice; the first counts")
         else:
             trials[trial["key"]] = trial
-    if others:
-        what = f"{others} lines are no trials and were"
-        what = what if others > 1 else "a line is no trial and was"
-        notes.append(f"{path.name}: {what} left out")
     if not trials:
         raise NoTrials(f"{run}/{study}: {path.name} holds no whole trial")
     return list(trials.values()), notes
-
-
-def _is_trial(line: dict) -> bool:
-    """Whether a line is a trial that this version knows; RunError for a newer one."""
-    version = line.get("schema")
-    is_trial = schema.is_trial(line)
-    if not is_trial and isinstance(version, int) and version > schema.SCHEMA:
-        raise RunError(
-            f"trials of schema {version}: this program reads {schema.SCHEMA}"
-        )
-    return is_trial
 
 
 def _find(run: str, study: str, root) -> Path:
