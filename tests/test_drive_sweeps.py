@@ -20,6 +20,8 @@ from drive_fakes import FAKES, alive, full, manifest, rows, sweep, sweep_in_proc
 from connlab import drive, schema
 from connlab.drive import gates, machine, plan, stopping, store, sweeps
 from connlab.drive.stopping import Enough, Reason
+from connlab.study import load
+from connlab.study.frames import RunWarning
 
 #: of the model `gone` of ``fakes/server.py``
 REASON_GONE = "the kernel lacks it"
@@ -119,6 +121,22 @@ def test_lines_that_are_no_trials_have_one_remark(tmp_path, line):
         (remark,) = (text for text in remarks if text.startswith(log.name))
         assert "line 2 is " in remark
         assert remark.endswith(" and left out, the first of 3 such lines")
+
+
+def test_of_lines_with_the_same_key_the_last_counts_for_everyone(tmp_path):
+    """Readers took the first: of a set that a crash cut, a baseline that is not its."""
+    sweep(tmp_path)
+    (line,) = rows(tmp_path)
+    line["failure"] = {"kind": "server-died", "reason": "measured again"}
+    with open(tmp_path / "r/s/trials.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+    for measure in (False, True):
+        report = sweep(tmp_path, measure=measure)
+        assert (report.done, report.resumed, report.failed) == (0, 1, 1)
+        assert f"trial {line['key']} stands twice; the last counts" in report.remarks
+    with pytest.warns(RunWarning, match="twice; the last counts"):
+        frame = load("r", "s", root=tmp_path)
+    assert frame["failure"].item() == "server-died: measured again"
 
 
 def test_a_model_that_can_run_by_now_is_measured(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -266,7 +266,7 @@ def baseline_absent(plan: SweepPlan) -> list[str]:
 
 
 def refuse_foreign_trials(
-    plan: SweepPlan, rows: Sequence[Mapping], manifest: Mapping
+    plan: SweepPlan, rows: Iterable[Mapping], manifest: Mapping
 ) -> None:
     """Raise ValueError where trials on disk are of another class of environment."""
     classes = Counter(row.get("environment") for row in rows)

@@ -170,10 +170,9 @@ def sweep(
     with interrupt.noted(), contextlib.closing(local):
         with store.journal(plan.folder / schema.TRIALS) as (log, append):
             manifest = schema.read_json(plan.folder.parent / store.MANIFEST) or {}
-            rows, remarks = log.whole_trials()
+            kept, remarks = log.by_key()
             remarks += planning.baseline_absent(plan)
-            planning.refuse_foreign_trials(plan, rows, manifest)
-            kept = {row["key"]: row for row in rows}
+            planning.refuse_foreign_trials(plan, kept.values(), manifest)
             report = _Sweep(plan, host, kept, append, remarks, began).run(progress)
         stop_signal = interrupt.requested()
     if progress:
@@ -187,9 +186,9 @@ def sweep(
 
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
-    trials, remarks = store.read(folder / schema.TRIALS).whole_trials()
+    trials, remarks = store.read(folder / schema.TRIALS).by_key()
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
-    rows = ({c.name: schema.value_of(c, trial) for c in asked} for trial in trials)
+    rows = ({c.name: schema.value_of(c, t) for c in asked} for t in trials.values())
     counts = _unused(rows)
     return SweepReport(
         run=folder.parent.name,

@@ -294,6 +294,11 @@ class Trial(Facts):
 
     schema_: int = Field(SCHEMA, alias="schema")
     key: str
+    """A hash of all that defines it (`connlab.drive.grid.key`); a sweep resumes by it.
+
+    Of lines with the same key the last counts: where a crash cut the lines of a set,
+    its baselines may be there, and are measured once more beside the others.
+    """
     study: str
     block: int
     order: int

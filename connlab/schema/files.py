@@ -11,6 +11,7 @@ import json
 import math
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,12 +60,18 @@ class Log:
     def trials(self) -> tuple[dict, ...]:
         return tuple(self.lines.values())
 
-    def whole_trials(self) -> tuple[list[dict], list[str]]:
-        """Return the trials of a file of trials, and remarks about all other lines."""
+    def by_key(self) -> tuple[dict[str, dict], list[str]]:
+        """Return the trials of a file of trials by key, and remarks about the others.
+
+        Of lines with the same key the last counts (`connlab.schema.Trial` says why).
+        """
         whole = {n: line for n, line in self.lines.items() if is_trial(line)}
         others = [n for n in self.lines if n not in whole]
         remarks = [*self.remarks, *_left_out(self.name, others, "no trial")]
-        return list(whole.values()), remarks
+        counts = Counter(line["key"] for line in whole.values())
+        twice = [key for key, count in counts.items() if count > 1]
+        remarks += [f"trial {key} stands twice; the last counts" for key in twice]
+        return {line["key"]: line for line in whole.values()}, remarks
 
 
 def read_log(path: Path) -> Log:

@@ -311,13 +311,7 @@ def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
             raise RunError(
                 f"trials of schema {version}: this program reads {schema.SCHEMA}"
             )
-    whole, notes = log.whole_trials()
-    trials: dict[str, dict] = {}
-    for trial in whole:
-        if trial["key"] in trials:
-            notes.append(f"trial {trial['key']} stands twice; the first counts")
-        else:
-            trials[trial["key"]] = trial
+    trials, notes = log.by_key()
     if not trials:
         raise NoTrials(f"{run}/{study}: {path.name} holds no whole trial")
     return list(trials.values()), notes
