@@ -144,7 +144,7 @@ def _in_order(paths: Sequence[Path]) -> list[list[Path]]:
 
 def _execute(run: str, path: Path) -> tuple[Path, str | None]:
     try:
-        given, kernels = parameters(run, path), notebook.ForkedKernels()
+        given, kernels = parameters(run, path), notebook.Kernels(forked=True)
         given["measure"] = False
         notebook.run(path, run=run, parameters=given, kernels=kernels)
     except notebook.NotebookError as error:

@@ -253,10 +253,14 @@ class Kernels:
 
     The next one starts while a notebook draws, so that none waits for its imports. At
     the end of the context a kernel that nobody took is shut down.
+
+    The imports of `forked` ones are done once for all (`connlab.kernel_server`). What
+    those execute only reads trials, and takes seconds: it is written at its end.
     """
 
-    forked = False
-    _spare: _Kernel | None = None
+    def __init__(self, *, forked: bool = False) -> None:
+        self.forked = forked
+        self._spare: _Kernel | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -275,15 +279,6 @@ class Kernels:
         if self._spare is None and not self.forked:
             self._spare = _Kernel()
             await self._spare.start()
-
-
-class ForkedKernels(Kernels):
-    """Kernels whose imports are done once for all (`connlab.kernel_server`).
-
-    What they execute only reads trials, and takes seconds: it is written at its end.
-    """
-
-    forked = True
 
 
 class _Kernel:

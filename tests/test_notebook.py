@@ -132,7 +132,7 @@ def test_forked_kernels_import_once_and_share_nothing_else(books, run, monkeypat
     tells = f"import os, sys\nprint({values}, 'seaborn' in sys.modules)"
     write(books / "03-tells.ipynb", tells)
     pids = set()
-    with notebook.ForkedKernels() as kernels:
+    with notebook.Kernels(forked=True) as kernels:
         for word in ("once", "again"):
             monkeypatch.setenv("ASKED", word)
             told = texts(run("3", kernels=kernels)).split()
@@ -308,7 +308,7 @@ def running(
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, **pipes)
 
 
-FORKED = "notebook.ForkedKernels()"
+FORKED = "notebook.Kernels(forked=True)"
 
 
 @pytest.mark.serial
