@@ -54,32 +54,29 @@ def make(
     claims = existing_run(run) / judging.CLAIMS
     claims.mkdir(exist_ok=True)
     busy = f"run: {run!r} is being evaluated by another command; allowed: after it"
-    with alone(claims, or_else=busy):  # each would take the other's files away
-        return _make(run, nb, say)
-
-
-def _make(
-    run: str, nb: str | Path | None, say: Callable[[str], None]
-) -> dict[str, str]:
-    if nb is None:
-        paths = []
-        for path in notebook.every():
-            study = study_folder(run, notebook.study_of(path))
-            if executed(run, path):
-                paths.append(path)
-            elif facts_file(study / TRIALS).exists():
-                say(f"evaluate: {path.stem}: left out, as runs/{run} holds no notebook")
-    else:
-        paths = [notebook.find(nb)]
     failed = {}
-    for path, error in _evaluated(run, paths):
-        if error:
-            failed[path.stem] = error
-            say(f"evaluate: {error}; going on with the rest")
-        else:
-            say(f"evaluate: {path.stem}, from runs/{run}")
-    say(f"evaluate: {paper.judge(run)}")
+    with alone(claims, or_else=busy):  # each would take the other's files away
+        paths = _held(run, say) if nb is None else [notebook.find(nb)]
+        for path, error in _evaluated(run, paths):
+            if error:
+                failed[path.stem] = error
+                say(f"evaluate: {error}; going on with the rest")
+            else:
+                say(f"evaluate: {path.stem}, from runs/{run}")
+        say(f"evaluate: {paper.judge(run)}")
     return failed
+
+
+def _held(run: str, say: Callable[[str], None]) -> list[Path]:
+    """Return the notebooks that a run holds; say which it holds trials of only."""
+    paths = []
+    for path in notebook.every():
+        study = study_folder(run, notebook.study_of(path))
+        if executed(run, path):
+            paths.append(path)
+        elif facts_file(study / TRIALS).exists():
+            say(f"evaluate: {path.stem}: left out, as runs/{run} holds no notebook")
+    return paths
 
 
 def _evaluated(run: str, paths: Sequence[Path]) -> Iterator[tuple[Path, str | None]]:
