@@ -614,7 +614,7 @@ def _trials(
             seconds=outcome.seconds * (1 if carried else whole),
             environment=plan.environment,
             binaries=plan.binaries_of(plan.models[factors["model"]]),
-            commands=_commands(factors, in_turns or cells, setting, outcome),
+            commands=_commands(factors, in_turns, setting, outcome),
             cores=cores,
             server=outcome.server,
             client=outcome.client,
