@@ -151,8 +151,9 @@ def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
     `both` programs are ``build/server`` and ``build/client`` by default; where one is
     missing, no hash of either is recorded.
     """
+    both = both or programs.built()
     try:
-        binaries = (both or programs.built()).digests()
+        binaries = both.digests()
     except FileNotFoundError:
         binaries = {}
     facts = environment(binaries)
@@ -174,7 +175,7 @@ def manifest(both: programs.Programs | None = None) -> dict[str, Any]:
             "cgroup": cgroup(),
             "sysctls": {name: sysctl(name) for name in SYSCTLS},
         },
-        "compiler": _compiler(both or programs.built()),
+        "compiler": _compiler(both),
         "versions": _versions(),
         "git": _git(),
         "programs": binaries,
@@ -294,7 +295,7 @@ def _git_output(*words: str) -> str | None:
     return None if done.returncode else done.stdout.strip()
 
 
-def _registry(both: programs.Programs | None) -> dict[str, Any] | None:
+def _registry(both: programs.Programs) -> dict[str, Any] | None:
     """Return what the server lists, so that figures and paper know every model."""
     try:
         return programs.registry(programs=both).model_dump(by_alias=True)
