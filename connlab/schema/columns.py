@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connlab.schema.derived import DERIVED, pick
+from connlab.schema.derived import DERIVED, level_text, pick
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,5 @@ def flatten(trial: Mapping) -> dict[str, Any]:
     for column in FACTORS:
         level = row[column.name]
         if column.dtype == "string" and level is not None:
-            pair = level if isinstance(level, list | tuple) else [level]
-            row[column.name] = "-".join(map(str, pair))  # as on a command line
+            row[column.name] = level_text(level)
     return row

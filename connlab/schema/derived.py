@@ -23,6 +23,12 @@ def pick(trial: Mapping, path: str) -> Any:
     return value
 
 
+def level_text(level: Any) -> str:
+    """Return a factor's level as on a command line: a pair as ``MIN-MAX``."""
+    pair = level if isinstance(level, list | tuple) else [level]
+    return "-".join(map(str, pair))
+
+
 def ratio(above: float | None, below: float | None) -> float | None:
     """Return above / below; None where either is missing, or below is zero."""
     return None if above is None or not below else above / below
@@ -201,10 +207,8 @@ def largest_message(factors: Mapping) -> float:
 
     0 where none is given, or what is given is no number of bytes.
     """
-    size = factors.get("size")
-    pair = size if isinstance(size, list | tuple) else [size]
     try:
-        largest = float("-".join(map(str, pair)).rpartition("-")[2])
+        largest = float(level_text(factors.get("size")).rpartition("-")[2])
     except ValueError:
         return 0.0
     return largest if math.isfinite(largest) else 0.0
