@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from connlab.drive import hosts_asked, services, store
 from connlab.drive.host import LocalHost
@@ -92,11 +91,9 @@ def _started(host: LocalHost, path: str, folder: str) -> tuple[int, int]:
     for _ in range(_ATTEMPTS):
         with socket.create_server(("127.0.0.1", 0)) as sock:
             port = sock.getsockname()[1]
-        flags = {"--port": port, "--bind": "127.0.0.1", "--dir": folder, "--save": ""}
-        flags |= {"--appendonly": "no", "--daemonize": "no"}
-        flags |= {"--logfile": f"{folder}/log"}
-        words = map(str, chain.from_iterable(flags.items()))
-        pid = host.start([path, *words], bound=True)
+        words = [path, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder]
+        words += ["--logfile", f"{folder}/log", "--save", "", "--appendonly", "no"]
+        pid = host.start([*words, "--daemonize", "no"], bound=True)
         if _answers(host, pid, port):
             return pid, port
         host.stop(pid, grace_s=0)
