@@ -18,7 +18,7 @@ SCHEMA = 1
 class Facts(BaseModel):
     """A fact: frozen, and open to keys that a newer program adds."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class Model(Facts):
