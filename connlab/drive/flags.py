@@ -147,6 +147,11 @@ def _flags(names: Sequence[str], factors: Mapping[str, Any]) -> list[str]:
     return words
 
 
+def users(factors: Mapping[str, Any]) -> int:
+    """Return how many of a client's connections talk; all do by default."""
+    return factors.get("active") or factors.get("connections") or 1
+
+
 def mean_s(delay: Any) -> float:
     """Return the mean of a delay, in seconds: ``5`` (ms), ``uniform:250us:50us``."""
     match = re.search(r"([\d.]+)(us|ms|s|)", str(delay or "0"))

@@ -299,7 +299,7 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     its_set = next(s for s in plan.sets if cell in s.members)
     if its_set.baseline is not None:
         first = min(connections, _FIRST) * _FIRST_S
-        settling = _users(factors) * _answer_s(factors)  # all are answered once
+        settling = flags.users(factors) * _answer_s(factors)  # all are answered once
         connecting = first + connections * _PER_CONNECTION_S + settling
         longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
         servers_each = its_set.servers / len(its_set.members)
@@ -312,17 +312,13 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     return alone_s + connecting + measuring + draining
 
 
-def _users(factors: Mapping[str, Any]) -> int:
-    return factors.get("active") or factors.get("connections") or 1
-
-
 def _answer_s(factors: Mapping[str, Any]) -> float:
     return _ANSWER_S.get(factors["workload"], _ANSWER_USUAL_S)
 
 
 def burst_s(factors: Mapping[str, Any], model: schema.Model) -> float:
     """Guess how long a burst takes; 0 where a window is measured."""
-    users, delay_s = _users(factors), flags.mean_s(factors.get("delay"))
+    users, delay_s = flags.users(factors), flags.mean_s(factors.get("delay"))
     at_once = capacity.workers(factors) if model.workers == "fixed" else users
     each_s = max(_answer_s(factors), delay_s / at_once)
     requests = factors.get("requests")
@@ -336,7 +332,7 @@ def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:
     if factors.get("rate") is not None:
         return factors["duration"]
     wanted = factors.get("response_times") or 0
-    wanted_s = wanted * _users(factors) * _answer_s(factors)
+    wanted_s = wanted * flags.users(factors) * _answer_s(factors)
     return min(max(factors["duration"], wanted_s), trials.longest_s(factors))
 
 

@@ -60,10 +60,10 @@ def usual_slice_s(cell: Mapping[str, Any]) -> float:
 
     Short only where answers take microseconds: echo, as fast as it comes.
     """
-    users = cell.get("active") or cell.get("connections") or 1
+    few = flags.users(cell) <= FEW_USERS
     waits = any(cell.get(name) is not None for name in ("rate", "think", "delay"))
     quick = cell.get("workload") == "echo" and not waits
-    return SLICE_FEW_S if quick and users <= FEW_USERS else SLICE_S
+    return SLICE_FEW_S if quick and few else SLICE_S
 
 
 @dataclass(frozen=True)
