@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from connlab import drive, schema
-from connlab.drive import cores, plan, progress, store, sweeps, trials
+from connlab.drive import cores, plan, progress, sweeps, trials
 from connlab.drive.host import LocalHost
 
 FAKES = Path(__file__).parent / "fakes"
@@ -62,7 +62,7 @@ def planned(study: str, **arguments) -> plan.SweepPlan:
 def estimate(study: str, **arguments) -> progress.Estimate:
     """Return what a sweep with the same arguments would cost."""
     made = planned(study, **arguments)
-    on_disk = store.read(made.folder / schema.TRIALS).trials
+    on_disk = schema.read_log(made.folder / schema.TRIALS).trials
     return plan.cost(made, {trial["key"]: trial for trial in on_disk})
 
 

@@ -25,21 +25,21 @@ def path(tmp_path):
 def packed(path):
     """Return a packed file beside where its lines would be."""
     packed = path.with_name("t.jsonl.gz")
-    store.put(packed, gzip.compress(b'{"a":1}\n'))
+    schema.put(packed, gzip.compress(b'{"a":1}\n'))
     return packed
 
 
 def test_what_is_appended_is_read(path):
-    assert store.read(path).trials == ()
+    assert schema.read_log(path).trials == ()
     with store.journal(path) as (log, append):
         assert log.trials == ()
         append('{"a":1}')
         append('{"a":2}')
-    assert store.read(path).trials == ({"a": 1}, {"a": 2})
+    assert schema.read_log(path).trials == ({"a": 1}, {"a": 2})
 
 
 def test_a_packed_file_is_read_and_goes_on(path, packed):
-    assert store.read(path).trials == ({"a": 1},)
+    assert schema.read_log(path).trials == ({"a": 1},)
     assert packed.exists()
     with store.journal(path) as (log, append):
         assert log.trials == ({"a": 1},)
@@ -77,13 +77,13 @@ _DAMAGED = {  # by names, as bytes hold the time at which they were packed
 def test_a_damaged_packed_file_is_said_and_kept(path, packed, data):
     packed.write_bytes(data)
     with pytest.raises(OSError, match=rf"^{re.escape(str(packed))} is damaged"):
-        store.read(path)
+        schema.read_log(path)
     assert packed.read_bytes() == data
 
 
 @pytest.mark.parametrize("tail", ['{"a":3', '{"a":3}', "\x00\x00"])
 def test_a_line_without_its_end_is_cut_off_and_said(path, tail):
-    store.put(path, f'{{"a":1}}\n{tail}'.encode())
+    schema.put(path, f'{{"a":1}}\n{tail}'.encode())
     with store.journal(path) as (log, append):
         assert log.trials == ({"a": 1},)
         assert "cut short" in log.remarks[0]
@@ -92,7 +92,7 @@ def test_a_line_without_its_end_is_cut_off_and_said(path, tail):
 
 
 def test_an_unreadable_line_in_the_middle_stays_and_is_said(path):
-    store.put(path, b'{"a":1}\nrubbish\n{"a":2}\n')
+    schema.put(path, b'{"a":1}\nrubbish\n{"a":2}\n')
     with store.journal(path) as (log, _append):
         assert log.trials == ({"a": 1}, {"a": 2})
         assert "line 2" in log.remarks[0]
@@ -146,10 +146,10 @@ def test_replace_never_shows_half_a_file(tmp_path):
 def test_a_file_that_cannot_be_written_whole_leaves_the_old_one(
     path, monkeypatch, call
 ):
-    store.put(path, b"old", flush=True)
+    schema.put(path, b"old", flush=True)
     with monkeypatch.context() as patched:
         patched.setattr(store.os, call, full)
         with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-            store.put(path, b"new", flush=True)
+            schema.put(path, b"new", flush=True)
     assert path.read_bytes() == b"old"
     assert list(path.parent.iterdir()) == [path]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import procfs, servers, store, trials, turns, untimed
+from connlab.drive import procfs, servers, trials, turns, untimed
 from connlab.drive.host import ProgramError
 from connlab.drive.programs import models
 from connlab.drive.running import running, settled, visit
@@ -108,7 +108,7 @@ def ask_all(
             [{"model": model, "subject": who, **how} for model, who in subjects],
             _lines,
         )
-    rows = store.read(folder / FILE).trials
+    rows = schema.read_log(folder / FILE).trials
     newest = {(row["subject"], row["question"]): row for row in rows}
     return [row for row in newest.values() if row["subject"] in {*names, CLIENT}]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import flags, machine, procfs, store, untimed
+from connlab.drive import flags, machine, procfs, untimed
 from connlab.drive.running import Running, running, settled, visit
 
 FILE = "recovery.jsonl"
@@ -94,7 +94,7 @@ def try_all(
     if measure:
         loads = [{"model": model, "connections": n} for model, n in crowds.items()]
         untimed.measure(folder / FILE, loads, _line)
-    newest = {row["model"]: row for row in store.read(folder / FILE).trials}
+    newest = {row["model"]: row for row in schema.read_log(folder / FILE).trials}
     return [newest[model] for model in crowds if model in newest]
 
 

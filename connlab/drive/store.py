@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.schema import Log, put
-from connlab.schema import read_log as read
 
 PROGRESS = "progress.json"
 MANIFEST = "manifest.json"
@@ -29,7 +27,7 @@ class StoreError(RuntimeError):
 
 
 @contextlib.contextmanager
-def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
+def journal(path: Path) -> Iterator[tuple[schema.Log, Callable[[str], None]]]:
     """Open a file of trials for one writer: its log, and a function that appends.
 
     StoreError when another sweep writes the same file, or, from the append function,
@@ -43,7 +41,7 @@ def journal(path: Path) -> Iterator[tuple[Log, Callable[[str], None]]]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreError(f"{path.name}: another sweep is writing it") from None
-        log = read(path)
+        log = schema.read_log(path)
         if os.fstat(fd).st_size > log.whole_bytes:
             os.ftruncate(fd, log.whole_bytes)
         yield log, lambda line: _append(fd, path.name, line)
@@ -62,7 +60,7 @@ def _unpack(path: Path) -> None:
         return
     with contextlib.suppress(FileNotFoundError), schema.alone(packed):
         if schema.facts_file(path) == packed:
-            put(path, schema.facts_bytes(path), flush=True)
+            schema.put(path, schema.facts_bytes(path), flush=True)
             packed.unlink()
 
 
@@ -94,4 +92,4 @@ def recorded_manifest(folder: Path) -> dict[str, Any]:
 def replace(path: Path, value: dict, *, flush: bool = False) -> None:
     """Write a JSON file as a whole: readers see the old one or the new one."""
     text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-    put(path, text.encode(), flush=flush)
+    schema.put(path, text.encode(), flush=flush)

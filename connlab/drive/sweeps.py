@@ -186,7 +186,7 @@ def sweep(
 
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
-    trials, remarks = store.read(folder / schema.TRIALS).by_key()
+    trials, remarks = schema.read_log(folder / schema.TRIALS).by_key()
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
     rows = ({c.name: schema.value_of(c, t) for c in asked} for t in trials.values())
     counts = _unused(rows)
@@ -419,7 +419,7 @@ class _Sweep:
     def _keep_histogram(self, key: str, data: bytes) -> None:
         path = self.plan.folder / "latency" / f"{key}.csv.gz"
         try:
-            store.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
+            schema.put(path, gzip.compress(data, compresslevel=6, mtime=0), flush=True)
         except OSError as error:
             with contextlib.suppress(OSError):
                 path.unlink()  # of a trial that was not kept, if there is one
