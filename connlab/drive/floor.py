@@ -7,7 +7,6 @@ differs from process to process. A round that is on disk already, made by the sa
 program in the same class of environment, is not repeated.
 """
 
-import hashlib
 import json
 import subprocess
 import time
@@ -84,7 +83,7 @@ def floor(
     }
     with store.journal(path) as (log, append):
         kept = {row.get("key") for row in log.trials}
-        missing = [n for n in range(rounds) if _key(settings, n) not in kept]
+        missing = [n for n in range(rounds) if store.digest([settings, n]) not in kept]
         for n in missing:
             append(json.dumps(_round(settings, n), allow_nan=False))
     print(f"{study}: rounds of the floor: {len(missing)} measured, {rounds} there")
@@ -100,11 +99,6 @@ def _pair() -> list[int]:
     return [*sets.server, *sets.client]
 
 
-def _key(settings: dict[str, Any], n: int) -> str:
-    text = json.dumps([settings, n], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _round(settings: dict[str, Any], n: int) -> dict[str, Any]:
     start, started_at = time.monotonic(), machine.now()
     flags = {"connections": settings["connections"]}
@@ -113,7 +107,7 @@ def _round(settings: dict[str, Any], n: int) -> dict[str, Any]:
     report = _measure(settings["duration"], settings["cores"], **flags)
     return {
         "schema": schema.SCHEMA,
-        "key": _key(settings, n),
+        "key": store.digest([settings, n]),
         "round": n,
         "started_at": started_at,
         "seconds": time.monotonic() - start,

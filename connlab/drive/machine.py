@@ -7,7 +7,6 @@ is recorded.
 """
 
 import contextlib
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -132,8 +131,7 @@ def environment(binaries: Mapping[str, str]) -> dict[str, Any]:
 
 def environment_class(facts: Mapping[str, Any]) -> str:
     """Return the hash of `environment` that stands in every trial."""
-    text = json.dumps(facts, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return store.digest(facts, 12)
 
 
 def differences(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> str:

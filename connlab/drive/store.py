@@ -7,6 +7,7 @@ full); it is removed, with a remark.
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -93,3 +94,9 @@ def replace(path: Path, value: dict, *, flush: bool = False) -> None:
     """Write a JSON file as a whole: readers see the old one or the new one."""
     text = json.dumps(value, ensure_ascii=False, indent=1) + "\n"
     schema.put(path, text.encode(), flush=flush)
+
+
+def digest(facts: Any, digits: int = 16) -> str:
+    """Return the beginning of a hash of facts, by which they are known again."""
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]

@@ -5,7 +5,6 @@
 A line holds all about itself, as a trial does; what the file has is not repeated.
 """
 
-import hashlib
 import json
 import platform
 import shutil
@@ -60,8 +59,7 @@ def measure(
             setting = {**row, "environment": environment}
             if digest := (model.model_extra or {}).get("digest"):
                 setting["digest"] = digest
-            text = json.dumps(setting, sort_keys=True, default=str)
-            key = hashlib.sha256(text.encode()).hexdigest()[:16]
+            key = store.digest(setting)
             if key not in kept:
                 results = measure_one(model, setting)
                 rows = [results] if isinstance(results, Mapping) else results
