@@ -19,7 +19,6 @@ from drive_fakes import FAKES, alive, full, manifest, rows, sweep, sweep_in_proc
 
 from connlab import drive, schema
 from connlab.drive import gates, machine, plan, stopping, store, sweeps
-from connlab.drive.stopping import Enough, Reason
 from connlab.study import load
 from connlab.study.frames import RunWarning
 
@@ -285,7 +284,7 @@ def test_the_manifest_names_machine_parameters_and_all_models(tmp_path):
     assert study["parameters"]["fixed"] == {"connections": 4}
     (earlier,) = study["earlier"].values()
     for ended in (study["stopping"], earlier):
-        assert ended["reason"] == str(Enough(Reason.BLOCKS, (1,)))
+        assert ended["reason"] == "the one block is there"
     assert study["stopping"]["complete"] is True
     assert list(facts["environments"]) == [facts["environment"]]
     assert rows(tmp_path)[0]["environment"] == facts["environment"]
@@ -369,7 +368,10 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     """No interval is as narrow as a millionth, so all the trials are used."""
     report = sweep(tmp_path, trials=2, max_trials=3, targets={"throughput_rps": 1e-6})
     assert report.done == 3
-    assert report.stopped_because == str(Enough(Reason.MOST, (3,), cells=1))
+    assert report.stopped_because == (
+        "the most trials allowed (3 per cell) are there; 1 of 1 cells are wider than "
+        "their target or have too few trials that may be used"
+    )
     assert re.search(r"±0\.0001%\D* 0 of 1 ", str(report))
     (width,) = manifest(tmp_path)["studies"]["s"]["stopping"]["widths"]
     assert width["half_width"] > 1e-6
@@ -381,7 +383,7 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
 def test_a_target_that_is_met_stops_at_the_fewest_trials(tmp_path):
     report = sweep(tmp_path, trials=2, max_trials=5, targets={"duration": 0.05})
     assert report.done == 2
-    assert report.stopped_because == str(Enough(Reason.MET, (2,)))
+    assert report.stopped_because == "every target was met after 2 blocks"
 
 
 COST_S = 0.5

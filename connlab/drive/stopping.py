@@ -31,7 +31,6 @@ Without targets n_min blocks are all, but for those that other programs spoilt: 
 they leave a cell too few trials for an interval, up to `SPARE` blocks follow.
 """
 
-import enum
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -115,46 +114,6 @@ class Width:
     def need(self) -> float:
         """How far it is from its target; 1 is just met."""
         return math.inf if self.half_width is None else self.half_width / self.target
-
-
-class Reason(enum.Enum):
-    """Why a sweep has measured enough, as a sentence of `Enough`."""
-
-    BLOCKS = "{all_blocks} there"
-    MET = "every target was met after {blocks}"
-    NO_HOPE = (
-        "no more trials would help after {blocks}: {cells} have no interval, the "
-        "others met their targets"
-    )
-    MOST = (
-        "the most trials allowed ({high} per cell) are there; {cells} are wider than "
-        "their target or have too few trials that may be used"
-    )
-
-
-@dataclass(frozen=True)
-class Enough:
-    """That no more trials are needed, and the reason; `str` makes it a sentence.
-
-    `counts` holds the trials of each cell; `cells` is how many have no interval
-    (`Reason.NO_HOPE`) or one that is too wide (`Reason.MOST`).
-    """
-
-    reason: Reason
-    counts: tuple[int, ...]
-    cells: int = 0
-
-    def __str__(self) -> str:
-        low, high = min(self.counts), max(self.counts)
-        cells = f"{self.cells} of {len(self.counts)} cells"
-        blocks = f"{low} to {high} trials per cell"
-        all_blocks = f"{blocks} are"
-        if low == high:
-            blocks = "1 block" if low == 1 else f"{low} blocks"
-            all_blocks = "the one block is" if low == 1 else f"all {blocks} are"
-        return self.reason.value.format(
-            all_blocks=all_blocks, blocks=blocks, cells=cells, high=high
-        )
 
 
 def rule(
@@ -292,10 +251,8 @@ def _spoilt(row: Mapping[str, Any]) -> bool:
     return not row.get("failure") and bool(failed) and failed <= TRANSIENT
 
 
-def next_round(
-    rows: Sequence[Sequence[Mapping]], rule: Rule
-) -> tuple[int, ...] | Enough:
-    """Return the cells to measure next, or why no more trials are needed.
+def next_round(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...] | str:
+    """Return the cells to measure next, or why no more trials are needed: a sentence.
 
     Called after whole rounds only. Without a budget a round is all cells that are
     measured alone, if one of them is too wide, and all sets that have a ratio too wide.
@@ -308,11 +265,15 @@ def next_round(
         return again
     reached = widths(rows, rule) if rule.targets else ()
     if not reached:  # nor where a set is its baseline alone
-        return Enough(Reason.BLOCKS, counts)
+        return _are_there(counts)
     pending = [width for width in reached if width.pending]
     if not pending:
-        unmet = len({width.cell for width in reached if not width.met})
-        return Enough(Reason.NO_HOPE if unmet else Reason.MET, counts, unmet)
+        if unmet := {width.cell for width in reached if not width.met}:
+            return (
+                f"no more trials would help after {_blocks(counts)}: {len(unmet)} of "
+                f"{len(rows)} cells have no interval, the others met their targets"
+            )
+        return f"every target was met after {_blocks(counts)}"
     units = _units(rule, reached, len(rows))
     need: dict[int, float] = {}
     for width in pending:
@@ -320,11 +281,30 @@ def next_round(
             unit = units[width.cell]
             need[unit] = max(width.need, need.get(unit, 0.0))
     if not need:
-        return Enough(Reason.MOST, counts, len({width.cell for width in pending}))
+        return (
+            f"the most trials allowed ({max(counts)} per cell) are there; "
+            f"{len({width.cell for width in pending})} of {len(rows)} cells are wider "
+            "than their target or have too few trials that may be used"
+        )
     if rule.budget_s is not None:
         limit = max(need.values()) * _NEAR_WORST  # infinite where the worst is
         need = {unit: ratio for unit, ratio in need.items() if ratio >= limit}
     return tuple(cell for cell, unit in enumerate(units) if unit in need)
+
+
+def _blocks(counts: Sequence[int]) -> str:
+    """Return how many trials cells have, in blocks where it is as many each."""
+    low, high = min(counts), max(counts)
+    if low < high:
+        return f"{low} to {high} trials per cell"
+    return "1 block" if low == 1 else f"{low} blocks"
+
+
+def _are_there(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    if low < high:
+        return f"{_blocks(counts)} are there"
+    return "the one block is there" if low == 1 else f"all {low} blocks are there"
 
 
 def _spoilt_cells(rows: Sequence[Sequence[Mapping]], rule: Rule) -> tuple[int, ...]:

@@ -333,8 +333,8 @@ class _Sweep:
         plan = self.plan
         for number in itertools.count():
             wanted = stopping.next_round(self.rows, plan.rule)
-            if isinstance(wanted, stopping.Enough):
-                self.reason, self.complete = str(wanted), True
+            if isinstance(wanted, str):
+                self.reason, self.complete = wanted, True
                 return
             counts = [len(rows) for rows in self.rows]
             self.planned = max(self.least, self.trials + len(wanted))
