@@ -48,10 +48,6 @@ class NotebookError(RuntimeError):
     """A cell of a notebook failed."""
 
 
-class NoSuchNotebook(ValueError):
-    """There is no notebook of that number, name or path."""
-
-
 class Interrupted(KeyboardInterrupt):
     """Somebody asked the run to stop; what was measured is kept."""
 
@@ -87,7 +83,7 @@ def find(nb: str | Path) -> Path:
     """Return a notebook's path.
 
     `nb` is ``1``, ``01``, ``response-time``, ``01-response-time`` or a path to a file.
-    NoSuchNotebook lists those there are, the likeliest first.
+    ValueError lists those there are, the likeliest first.
     """
     word = str(nb)
     if word.endswith(".ipynb") and Path(word).is_file():
@@ -100,7 +96,7 @@ def find(nb: str | Path) -> Path:
             return path
     hint = suggestion(word.lower(), [study_of(p) for p in paths])
     stems = ", ".join(p.stem for p in paths) or "none"
-    raise NoSuchNotebook(f"no notebook {word!r}; {hint}there are: {stems}")
+    raise ValueError(f"no notebook {word!r}; {hint}there are: {stems}")
 
 
 def run(

@@ -84,7 +84,7 @@ def test_a_path_finds_the_notebook_which_says_its_question(books):
     [("god-one", "'good-one'.*"), *((w, "") for w in ("3", "", "01-good", "no.ipynb"))],
 )
 def test_an_unknown_word_names_what_there_is(books, word, hint):
-    with pytest.raises(notebook.NoSuchNotebook, match=f"{hint}01-good-one, 02-bad"):
+    with pytest.raises(ValueError, match=f"{hint}01-good-one, 02-bad"):
         notebook.find(word)
 
 
