@@ -476,14 +476,11 @@ def _entry_errors(
     try:
         found[name] = Entry.model_validate({**table, "name": name})
     except ValidationError as error:
-        return [_described(detail) for detail in error.errors()]
+        return [
+            programs.described(e, Need.model_fields if "needs" in e["loc"] else _KEYS)
+            for e in error.errors()
+        ]
     return _at_or_command_errors(found[name])
-
-
-def _described(error: Mapping[str, Any]) -> str:
-    return programs.described(
-        error, Need.model_fields if "needs" in error["loc"] else _KEYS
-    )
 
 
 def _at_or_command_errors(entry: Entry) -> list[str]:
