@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from connlab.drive import interrupt
-from connlab.drive.host import Ended, Host, ProgramError, Reading
+from connlab.drive.host import Ended, ProgramError, Reading
 
 #: a server is named by its address with this before it
 WORD = "at:"
@@ -130,11 +130,6 @@ class Elsewhere:
 
     def resume(self, handle: int) -> None:
         """Do nothing; see `pause`."""
-
-
-def place(address: Address | None, name: str, host: Host) -> Host:
-    """Return where a server lives: at its address, else where servers are started."""
-    return host if address is None else Elsewhere(name, address)
 
 
 def _unreachable(address: Address, timeout_s: float) -> str:

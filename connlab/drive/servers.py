@@ -37,6 +37,7 @@ from pydantic import Field, ValidationError
 
 from connlab import schema
 from connlab.drive import address, flags, programs
+from connlab.drive.host import Host
 
 FILE = "servers.toml"
 PORT = "{port}"
@@ -279,6 +280,12 @@ def address_of(name: str) -> address.Address | None:
     """Return where a server runs already; None for one that is to be started."""
     entry = entry_of(name)
     return address.parse(entry.at) if entry and entry.at else None
+
+
+def host_of(name: str, host: Host) -> Host:
+    """Return where a server lives: at its address, else where servers are started."""
+    at = address_of(name)
+    return host if at is None else address.Elsewhere(name, at)
 
 
 def model(name: str) -> schema.Model | None:

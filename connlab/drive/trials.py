@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from connlab import schema
 from connlab.drive import (
-    address,
     flags,
     interrupt,
     machine,
@@ -83,8 +82,7 @@ class _Course:
 
 def run(setting: Setting, *, server_host: Host, client_host: Host) -> Outcome | None:
     """Run one trial; None when a signal asked to stop meanwhile (nothing is kept)."""
-    model = setting.factors["model"]
-    server_host = address.place(servers.address_of(model), model, server_host)
+    server_host = servers.host_of(setting.factors["model"], server_host)
     course = _Course(setting, server_host, client_host)
     server_end = client_end = None
     try:

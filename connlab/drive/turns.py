@@ -228,8 +228,7 @@ class _Course:
     def start_servers(self) -> None:
         for place, factors in enumerate(self.setting.servers):
             argv = servers.argv(self.setting.programs, factors)
-            at = servers.address_of(factors["model"])
-            host = address.place(at, factors["model"], self.host)
+            host = servers.host_of(factors["model"], self.host)
             with _server_errors(place, factors):
                 handle = host.start(argv, cores=self.setting.cores.server)
                 self.started.append((host, handle))
