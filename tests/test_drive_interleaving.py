@@ -16,6 +16,7 @@ from connlab.drive.host import Ended
 from connlab.intervals import ratios
 from connlab.schema import project_root
 from connlab.study import load
+from connlab.study.frames import RunWarning
 
 
 def model(name: str, **facts) -> schema.Model:
@@ -581,6 +582,25 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert (left.trials, left.resumed) == (0, 12)
     again = swept(tmp_path, names)
     assert (again.done, again.resumed) == (0, 12)
+
+
+def test_a_baseline_that_a_crash_left_alone_is_that_of_its_set_once_measured(
+    client_program, tmp_path, monkeypatch
+):
+    """A carried one has its key again; frames took the one that stood there before."""
+    monkeypatch.setattr(capacity, "CONNECTIONS_MOST", 8)
+    names = ["epoll", "poll", "select"]
+    swept(tmp_path, names)
+    path, trials = tmp_path / "r/s/trials.jsonl", rows(tmp_path)
+    lines = path.read_text().splitlines(keepends=True)
+    left = next(n for n, trial in enumerate(trials) if trial["turns"]["carried"])
+    path.write_text("".join(lines[: left + 1]))
+    swept(tmp_path, names)
+    keys = [trial["key"] for trial in rows(tmp_path)]
+    assert keys.count(trials[left]["key"]) == 2
+    with pytest.warns(RunWarning, match="twice; the last counts"):
+        frame = load("r", "s", root=tmp_path)
+    assert frame.groupby("set")["started_at"].nunique().tolist() == [1] * 8
 
 
 def test_a_baseline_of_many_is_several_servers_and_resumed(client_program, tmp_path):
