@@ -137,15 +137,19 @@ def test_most_of_a_sweep_lies_in_windows(engine, tmp_path):
 @pytest.mark.serial
 def test_a_dearer_server_is_dearer_over_hosts(engine, tmp_path):
     """poll walks all of its idle connections, here as over loopback."""
-    many = {"connections": 400, "active": 4}
-    models = {"model": ["epoll", "poll"]}
-    swept(engine, tmp_path, 2, factors=models, fixed=many, beside="model")
-    here = {"run": "here", "duration": 0.5, "trials": 4}
-    measure(tmp_path, factors=models, fixed=many, beside="model", **here)
-    for run in ("r", "here"):
-        measured = study.load(run, "s", root=tmp_path, accept=OVERLOOKED)
-        ratio = ratios(measured, CPU, baseline="epoll").iloc[0]
-        assert ratio["lo"] > 1, run
+    options = {"factors": {"model": ["epoll", "poll"]}, "beside": "model"}
+    options |= {"fixed": {"connections": 400, "active": 4}}
+
+    def here(root: Path) -> drive.SweepReport:
+        return measure(root, **options, duration=0.5, trials=4)
+
+    def over_hosts(root: Path) -> drive.SweepReport:
+        return swept(engine, root, 2, **options)
+
+    for sweep in (over_hosts, here):
+        folder = tmp_path / sweep.__name__
+        _, (ratio,) = narrow(sweep, folder, CPU, most=2, baseline="epoll")
+        assert ratio["lo"] > 1, sweep
 
 
 @pytest.mark.serial
