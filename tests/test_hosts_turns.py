@@ -162,9 +162,14 @@ def test_cpu_time_is_what_the_server_itself_counts(engine):
     setting = trials.Setting(cells[0], 1, hosts.cores({}), programs.built())
     clients = hosts.turning({})
     turn_set = interleaving.in_turns(cells, setting)
-    turn_set = replace(turn_set, pause_s=turns.PAUSE_REMOTE * turn_set.slice_s)
-    with clients.unwatched():
-        outcome = turns.run(turn_set, host=hosts.server, clients=clients)
+    # where others have the cores, clocks are read too late in a short pause: of such
+    # slices there is no row
+    for pause in (turns.PAUSE_REMOTE, *[interleaving.PAUSE_MOST] * 4):
+        turn_set = replace(turn_set, pause_s=pause * turn_set.slice_s)
+        with clients.unwatched():
+            outcome = turns.run(turn_set, host=hosts.server, clients=clients)
+        if len(outcome.slices) > 0.95 * clients.grid.count:
+            break
     for place, served in enumerate(outcome.served):
         stats = trials.last_line(served.ended, "stats")
         counted_s = stats["cpu_user_s"] + stats["cpu_system_s"]
