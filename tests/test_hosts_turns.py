@@ -17,7 +17,16 @@ import yaml
 from conftest import ROOT, connlab
 
 from connlab import drive, study
-from connlab.drive import capacity, cores, flags, interleaving, programs, trials, turns
+from connlab.drive import (
+    capacity,
+    cores,
+    flags,
+    gates,
+    interleaving,
+    programs,
+    trials,
+    turns,
+)
 from connlab.hosts import carrier, lab, roster
 from connlab.hosts.carrier import Engine
 from connlab.hosts.remote import RemoteHosts
@@ -183,10 +192,11 @@ def test_cpu_time_is_what_the_server_itself_counts(engine):
 
 
 @pytest.mark.serial
-def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path):
+def test_an_open_loop_is_shared_by_the_hosts(engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(gates, "LAG_NS", 10**9)  # a busy core is nobody's share
     many = {"connections": 10, "rate": 2000}
     options = {"factors": {"model": ["epoll", "poll"]}, "fixed": many}
-    # two hosts on a busy machine of two cores can be late in every round of a set
+    # answers may come late all the same, in every round of a set
     whole, roots = [], [tmp_path / str(number) for number in range(5)]
     while roots and not whole:
         root = roots.pop()
