@@ -65,7 +65,7 @@ def test_a_host_that_is_lost_is_no_traceback():
     lost = Mock(side_effect=HostLost("host a: gone"))
     host, began = SimpleNamespace(pause=lost, resume=lost), time.monotonic()
     with stall.during(factors, host, 1, started_at_s=began) as watched:
-        time.sleep(0.1)
+        wait_for(lambda: lost.call_count == 2)
     assert watched.seen is None
 
 
