@@ -603,7 +603,7 @@ def test_the_order_at_fixed_moments_has_a_seed_of_its_own(take_turns):
     orders = []
     for order, seed in [(5, 1), (5, 2), (8, 1), (0, 1)]:
         flags = fixed(None, f"--seed {seed}", order=order)
-        _, slices = take_turns(4, flags, during=lambda client, *_: tell([client], 0.2))
+        _, slices = take_turns(4, flags, during=tell_soon)
         orders.append(slices.set_index(["round", "position"])["target"].to_dict())
     first, same, *others = orders
     both = first.keys() & same.keys()
@@ -623,6 +623,11 @@ def tell(clients: list[subprocess.Popen], ahead_s: float) -> int:
         process.stdin.write(b"%d\n" % begin_ns)
         process.stdin.flush()
     return begin_ns
+
+
+def tell_soon(client: subprocess.Popen, *_: object) -> None:
+    """Tell a client to begin in 0.2 s, once it has connected."""
+    tell([client], 0.2)
 
 
 def told(commands: Callable[[int | None], Iterator[list]], _: object) -> list[dict]:
@@ -743,7 +748,7 @@ def test_a_watch_that_comes_much_too_late_ends_at_once(take_turns):
 def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
     """Nothing is repeated, as others take the same turns; none may be left."""
     flags = "--rate 2000 --late 0.001ms"
-    result, every = take_turns(2, fixed(time.monotonic_ns() + 300_000_000, flags))
+    result, every = take_turns(2, fixed(None, flags), during=tell_soon)
     slices = every[every["round"] >= 2]  # the warm-up's
     most_ns = (slices["response_p99_ns"] // 10).clip(lower=1000)
     late = slices.loc[slices["lag_p99_ns"] > most_ns, "round"].unique()
@@ -761,9 +766,13 @@ def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
 
 def test_a_late_round_is_left_out_of_a_target_that_missed_the_next(take_turns):
     """A client that stands still has rounds of one slice, late ones after late ones."""
-    flags = "--rate 4000 --late 0.001ms --duration 1.5"
-    flags = fixed(time.monotonic_ns() + 300_000_000, flags)
-    result, slices = take_turns(2, flags, during=stand_still)
+
+    def tell_and_halt(*about: object) -> None:
+        tell_soon(*about)
+        stand_still(*about)
+
+    flags = fixed(None, "--rate 4000 --late 0.001ms --duration 1.5")
+    result, slices = take_turns(2, flags, during=tell_and_halt)
     rounds = slices.groupby("round")["late"].agg(list)
     assert [1] in rounds.tolist()  # one slice, as the other was missed
     for target, counted in by_target(result, slices):
