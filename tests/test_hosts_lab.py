@@ -67,7 +67,7 @@ def engine(three: lab.Lab) -> Iterator[carrier.Engine]:
 def sides(engine: carrier.Engine) -> tuple[carrier.Server, HostGroup]:
     """Return the server's host, and those of clients, as the roster has them."""
     server = carrier.Server(engine, engine.roster.server)
-    clients = [engine.host(name) for name in engine.roster.clients]
+    clients = [carrier.RemoteHost(engine, name) for name in engine.roster.clients]
     return server, HostGroup(clients, server)
 
 
@@ -480,7 +480,8 @@ def test_many_hosts_begin_together_and_report(tmp_path):
         up(tmp_path / "lab", MANY, count) as many,
         carrier.Engine(roster.load(many.roster)) as engine,
     ):
-        hosts = [engine.host(f"h{number}") for number in range(1, count + 1)]
+        names = [f"h{number}" for number in range(1, count + 1)]
+        hosts = [carrier.RemoteHost(engine, name) for name in names]
         while len(tries) < 10 and not any(a < 5 and s < 3 for a, s in tries):
             tries.append(begun(hosts))
     assert any(apart_ms < 5 and took_s < 3 for apart_ms, took_s in tries), tries

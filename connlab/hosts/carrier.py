@@ -128,9 +128,6 @@ class Engine(contextlib.AbstractContextManager):
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def host(self, name: str) -> RemoteHost:
-        return RemoteHost(self, name)
-
     def workers(self) -> dict[str, str]:
         """Return the addresses of workers by name; to Dask a name may be a number."""
         workers = self._client.scheduler_info(n_workers=-1)["workers"]

@@ -47,7 +47,7 @@ class Checked:
 
 def check(engine: Engine, name: str) -> Checked:
     """Look at one host; HostLost when it has no worker or does not answer."""
-    host = engine.host(name)
+    host = RemoteHost(engine, name)
     calls_s = timeit.repeat(
         lambda: host.call(Agent.renew).result(), number=1, repeat=_CALLS
     )
@@ -106,7 +106,8 @@ def trial(roster: Roster, factors: Mapping[str, Any]) -> trials.Outcome | None:
     )
     with Engine(roster) as engine:
         server = Server(engine, roster.server)
-        clients = HostGroup([engine.host(name) for name in roster.clients], server)
+        hosts = [RemoteHost(engine, name) for name in roster.clients]
+        clients = HostGroup(hosts, server)
         return trials.run(setting, server_host=server, client_host=clients)
 
 
