@@ -133,24 +133,18 @@ class Engine(contextlib.AbstractContextManager):
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         return {str(worker["name"]): address for address, worker in workers.items()}
 
-    def make_agent(self, name: str, watched: Sequence[int], *, wait_s: float) -> Any:
+    def make_agent(self, name: str, watched: tuple[int, ...]) -> Any:
         """Return a new agent on a host; HostLost when it has no worker in time.
 
         It reads the CPU time of the cores `watched`, of all if there are none.
         """
-        until = time.monotonic() + wait_s
+        until = time.monotonic() + RETURN_S
         while not (worker := self._worker(name)):
             if time.monotonic() > until or interrupt.requested():
                 raise HostLost(f"host {name}: no worker")
             time.sleep(0.05)
-        future = self._client.submit(
-            *(Agent, self.roster.hosts[name].address, self.lease_s, tuple(watched)),
-            actor=True,
-            workers=[worker],
-            allow_other_workers=False,
-            retries=0,
-            pure=False,
-        )
+        made = Agent, self.roster.hosts[name].address, self.lease_s, watched
+        future = self._client.submit(*made, actor=True, workers=[worker], pure=False)
         try:
             return future.result(timeout=PATIENCE_S)
         except (OSError, RuntimeError) as error:
@@ -211,7 +205,7 @@ class RemoteHost:
         """Make a new agent on a host that was lost; HostLost when it is not back."""
         if not self.lost:
             return
-        agent = self.engine.make_agent(self.name, self.cores, wait_s=RETURN_S)
+        agent = self.engine.make_agent(self.name, self.cores)
         self._agent, self.lost = agent, ""
         self.facts = self.call(Agent.introduce).result()
         self.offset = self.measured_offset()
