@@ -69,17 +69,15 @@ class Lab:
 
     def __init__(self, folder: Path, number: int = NUMBER) -> None:
         self.folder, self.number = folder, number
+        self.roster = folder / "hosts.toml"
+        self.bridge = f"clbr{number}"
+        self.scheduler = f"tls://{self.address(254)}:{PORT}"
         self.keeper: subprocess.Popen | None = None
         self._lock = -1
         #: the scheduler and the workers that this process has started
         self.processes: dict[str, subprocess.Popen] = {}
-        self.roster = folder / "hosts.toml"
 
-    @property
-    def bridge(self) -> str:
-        return f"clbr{self.number}"
-
-    def space(self, host: int) -> str:
+    def space(self, host: int | str) -> str:
         return f"connlab{self.number}-{host}"
 
     def link(self, host: int | str) -> str:
@@ -88,10 +86,6 @@ class Lab:
     def address(self, host: int) -> str:
         """Return the address of a host; 254 is the bridge."""
         return f"10.{self.number}.0.{host}"
-
-    @property
-    def scheduler(self) -> str:
-        return f"tls://{self.address(254)}:{PORT}"
 
     def up(self, hosts: int, *, owned: bool = False) -> None:
         """Make networks, certificates, scheduler and workers; wait for all workers.
@@ -153,7 +147,7 @@ class Lab:
                 _ip("link", "del", link["ifname"], check=False)
         spaces = _ip("-json", "netns", "list", check=False).stdout
         for name in (space["name"] for space in json.loads(spaces or "[]")):
-            if name.startswith(f"connlab{self.number}-"):
+            if name.startswith(self.space("")):
                 for pid in _ip("netns", "pids", name, check=False).stdout.split():
                     _kill(int(pid))
                 _ip("netns", "del", name, check=False)
