@@ -28,10 +28,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from connlab import schema
+from connlab.drive import procfs
 from connlab.hosts import carrier, certificates, roster, starting
 
 #: the network 10.N.0.0/24
@@ -154,17 +154,14 @@ class Lab:
         _ip("link", "del", self.bridge, check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _running(self) -> Iterator[int]:
-        """Yield scheduler and workers of a lab of this number, whoever started them.
-
-        glob() for a file below ``/proc/PID`` fails where that process ends meanwhile.
-        """
-        url = self.scheduler.encode()
-        for path in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                line = (path / "cmdline").read_bytes()
-                if b"distributed.cli" in line and url in line:
-                    yield int(path.name)
+    def _running(self) -> list[int]:
+        """Return scheduler and workers of this number's lab, whoever started them."""
+        words = "distributed.cli", self.scheduler
+        return [
+            int(name)
+            for name in filter(str.isdigit, os.listdir("/proc"))
+            if all(word in procfs.read_text(f"/proc/{name}/cmdline") for word in words)
+        ]
 
     def _make_networks(self, hosts: int) -> None:
         _ip("link", "add", self.bridge, "type", "bridge")
