@@ -327,7 +327,7 @@ def test_a_check_tells_of_every_host_and_of_other_programs(
     assert [host.name for host in hosts] == ["h1", "h2", "h3"]
     assert not lost
     assert not any(host.problems for host in hosts)
-    assert all(abs(host.offset_us) <= host.bound_us for host in hosts)
+    assert all(abs(host.offset.ns) <= host.offset.bound_ns for host in hosts)
     other = programs.Programs(("/bin/true",), (str(tmp_path / "client"),))
     (tmp_path / "client").write_text("here now")
     monkeypatch.setattr(programs, "built", lambda: other)

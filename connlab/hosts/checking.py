@@ -15,6 +15,7 @@ from connlab.drive.cores import Cores
 from connlab.drive.host import HostLost
 from connlab.hosts.agent import Agent
 from connlab.hosts.carrier import Engine, RemoteHost, Server
+from connlab.hosts.clock import Offset
 from connlab.hosts.group import HostGroup
 from connlab.hosts.roster import Roster
 
@@ -28,8 +29,7 @@ class Checked:
     name: str
     facts: dict[str, Any]
     call_ms: float
-    offset_us: float
-    bound_us: float
+    offset: Offset
     problems: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -38,8 +38,7 @@ class Checked:
             f"{self.name}: Linux {facts['kernel']} {facts['architecture']}, Python"
             f" {facts['python']}, cores {len(facts['cores'])}, descriptors"
             f" {facts['descriptors']}",
-            f"  call {self.call_ms:.2f} ms, clock {self.offset_us:+.0f} µs"
-            f" ± {self.bound_us:.0f} µs",
+            f"  call {self.call_ms:.2f} ms, clock {self.offset}",
             *(f"  problem: {text}" for text in self.problems),
         ]
         return "\n".join(lines)
@@ -55,8 +54,7 @@ def check(engine: Engine, name: str) -> Checked:
         name,
         host.facts,
         call_ms=1e3 * statistics.median_high(calls_s),
-        offset_us=host.offset.ns / 1e3,
-        bound_us=host.offset.bound_ns / 1e3,
+        offset=host.offset,
         problems=tuple(problems(host)),
     )
 
@@ -116,9 +114,8 @@ def lines(outcome: trials.Outcome) -> list[str]:
     report = outcome.client.model_dump(by_alias=True)
     text = [f"all: {_figures(report)}"]
     for name, host in report["hosts"].items():
-        ahead_us, bound_us = host["offset_ns"] / 1e3, host["bound_ns"] / 1e3
-        clock = f"clock {ahead_us:+.0f} µs ± {bound_us:.0f} µs"
-        text.append(f"{name}: {_figures(host['report'])}, {clock}")
+        offset = Offset(host["offset_ns"], host["bound_ns"])
+        text.append(f"{name}: {_figures(host['report'])}, clock {offset}")
     return text
 
 

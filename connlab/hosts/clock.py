@@ -33,6 +33,9 @@ class Offset:
     ns: int
     bound_ns: int
 
+    def __str__(self) -> str:
+        return f"{self.ns / 1e3:+.0f} µs ± {self.bound_ns / 1e3:.0f} µs"
+
     def differs(self, other: Self, limit_ns: int) -> bool:
         """Whether two offsets differ by more than `limit_ns` and their bounds."""
         return abs(self.ns - other.ns) > limit_ns + self.bound_ns + other.bound_ns
