@@ -119,10 +119,14 @@ class HostGroup(RemotePrograms):
             name: clocks[name] | {"window_ns": edges[name], "report": reports[name]}
             for name in reports
         }
-        known = {name: window for name, window in edges.items() if window}
-        self._check_windows(known)
-        if len(known) == len(edges):
-            self._set_window(report, list(known.values()))
+        windows = {name: window for name, window in edges.items() if window}
+        self._check_windows(windows)
+        if len(windows) == len(edges):
+            begin_ns = min(begin for begin, _ in windows.values())
+            end_ns = max(end for _, end in windows.values())
+            report["window"] |= {"begin_ns": begin_ns, "end_ns": end_ns}
+            since_s = (begin_ns - self._started_ns) / 1e9
+            report["self"]["dialing_s"] = since_s - report["window"]["warmup_s"]
         return report
 
     def _check_windows(self, windows: Mapping[str, tuple[int, int]]) -> None:
@@ -134,13 +138,6 @@ class HostGroup(RemotePrograms):
                 last = max(windows, key=lambda name: (windows[name][side], name))
                 apart = f"{distance_ns / 1e6:.3g} ms apart"
                 raise ProgramError(f"windows are {apart}; {last} is last")
-
-    def _set_window(self, report: dict, windows: Sequence[tuple[int, int]]) -> None:
-        begin = min(begin for begin, _ in windows)
-        end = max(end for _, end in windows)
-        report["window"] |= {"begin_ns": begin, "end_ns": end}
-        since_s = (begin - self._started_ns) / 1e9
-        report["self"]["dialing_s"] = since_s - report["window"]["warmup_s"]
 
 
 # ---- dividing --------------------------------------------------------------------
@@ -181,7 +178,7 @@ def _lasts_s(argv: Sequence[str]) -> tuple[float, float]:
 
 def _edges(report: Mapping, offset: Offset) -> tuple[int, int] | None:
     """Return the window's edges on the driver's clock."""
-    window = report.get("window") or {}
+    window = report["window"]
     if window.get("begin_ns") is None:
         return None
     return window["begin_ns"] - offset.ns, window["end_ns"] - offset.ns

@@ -50,7 +50,7 @@ class RemoteProgram:
     def files(self) -> dict[str, bytes]:
         """Return the files that it left; HostLost where nobody saw its end."""
         if self.ended is None:
-            raise HostLost(self.failure or self.host.lost)
+            raise HostLost(self.failure)
         return self.ended.files
 
 
