@@ -180,25 +180,17 @@ def _reach(scheduler: str, security: Any) -> None:
 
 
 class RemoteHost:
-    """Programs on another host; see `connlab.drive.host.Host` for its functions.
+    """Another host, by the agent on it.
 
-    Times in what it returns are of the driver's clock. A host that does not answer
-    raises `HostLost` at once from then on, until a program is started on it again.
-
-    `cores` are those that its programs may use and its agent watches: else those that
-    the roster names, else all.
+    One that does not answer raises `HostLost` at once from then on, until it is
+    revived. `cores` are those that its programs may use and its agent watches: else
+    those that the roster names, else all.
     """
-
-    #: whether the agent reads the programs' CPU time by itself
-    watches = False
-    #: what a look is said to cost at least
-    cost_least_s = 0.0
 
     def __init__(self, engine: Engine, name: str, cores: Sequence[int] = ()) -> None:
         self.engine, self.name, self.place = engine, name, engine.roster.hosts[name]
         self.cores = tuple(cores) or self.place.cores
         self.lost = f"host {name}: not asked yet"
-        self.facts: dict[str, Any] = {}
         self.revive()
 
     def revive(self) -> None:
@@ -233,11 +225,6 @@ class RemoteHost:
         except OSError as error:
             raise self.gone(error) from error
 
-    def start(self, argv: Sequence[str], **options: Sequence) -> int:
-        """Start a program; on a host that was lost, after it has come back."""
-        self.revive()
-        return self.starting(argv, watch=self.watches, **options).result()
-
     def starting(
         self,
         argv: Sequence[str],
@@ -249,6 +236,63 @@ class RemoteHost:
         """Begin to start a program; `how` are other arguments of `Agent.start`."""
         where = tuple(cores or self.cores)
         return self.call(Agent.start, argv, cores=where, files=tuple(files), **how)
+
+    def stopping(self, handle: int, *, grace_s: float, wait_s: float) -> Pending:
+        pending = self.call(Agent.stop, handle, grace_s=grace_s, wait_s=wait_s)
+        pending.patience_s += grace_s + wait_s
+        return pending
+
+
+class Server(RemoteHost):
+    """The `connlab.drive.host.Host` of servers, with times of the driver's clock.
+
+    They bind the address that ``hosts.toml`` names, each another port. A crowd that
+    filled the ports of this host leaves them in TIME_WAIT for a minute, so that the
+    kernel gives the next server a port that the last one had, to which as many ports of
+    the clients are not free again.
+    """
+
+    #: whether the agent reads the programs' CPU time by itself
+    watches = True
+    #: what a look is said to cost at least
+    cost_least_s = 0.0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._ports = itertools.count(random.randrange(PORTS))
+
+    def _port(self) -> int:
+        """Return the next port that is free.
+
+        0, and the kernel chooses, also where clients may have all above those of root.
+        """
+        lowest = self.facts["ephemeral"] - PORTS
+        if lowest < ROOTS_PORTS:
+            return 0
+        ports = [lowest + next(self._ports) % PORTS for _ in range(TRIED)]
+        return self.call(Agent.vacant, self.place.address, ports).result()
+
+    def start(self, argv: Sequence[str], **options: Sequence) -> int:
+        """Start a server; on a host that was lost, after it has come back."""
+        if not argv[0].endswith("/server"):
+            raise ProgramError(f"{argv[0]}: only our own servers bind an address")
+        self.revive()
+        words = [*argv, "--listen", str(Address(self.place.address, self._port()))]
+        handle = self.starting(words, watch=self.watches, **options).result()
+        self.cost_least_s = 0.0
+        if self.watches:  # its readings are cut to a window of the driver's clock
+            self.offset = self.measured_offset()
+        return handle
+
+    def expect(self, *edges_s: float) -> None:
+        """Tell the agent the edges of a window on the driver's clock.
+
+        From then on it looks often around these only, and looks of the driver are said
+        to cost as much as they may, so that they are rare.
+        """
+        ahead_s = self.offset.ns / 1e9
+        self.call(Agent.expect, [edge + ahead_s for edge in edges_s]).result()
+        self.cost_least_s = COST_MOST_S
 
     def ready(self, handle: int, *, timeout_s: float) -> dict | None:
         until = time.monotonic() + timeout_s
@@ -281,63 +325,11 @@ class RemoteHost:
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
         return self.stopping(handle, grace_s=grace_s, wait_s=wait_s).result()
 
-    def stopping(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Pending:
-        pending = self.call(Agent.stop, handle, grace_s=grace_s, wait_s=wait_s)
-        pending.patience_s += grace_s + wait_s
-        return pending
-
     def pause(self, handle: int) -> None:
         self.call(Agent.pause, handle).result()
 
     def resume(self, handle: int) -> None:
         self.call(Agent.resume, handle).result()
-
-
-class Server(RemoteHost):
-    """The host whose servers bind the address that ``hosts.toml`` names.
-
-    Each takes another port. A crowd that filled the ports of this host leaves them in
-    TIME_WAIT for a minute, so that the kernel gives the next server a port that the
-    last one had, to which as many ports of the clients are not free again.
-    """
-
-    watches = True
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._ports = itertools.count(random.randrange(PORTS))
-
-    def _port(self) -> int:
-        """Return the next port that is free.
-
-        0, and the kernel chooses, also where clients may have all above those of root.
-        """
-        lowest = self.facts["ephemeral"] - PORTS
-        if lowest < ROOTS_PORTS:
-            return 0
-        ports = [lowest + next(self._ports) % PORTS for _ in range(TRIED)]
-        return self.call(Agent.vacant, self.place.address, ports).result()
-
-    def start(self, argv: Sequence[str], **options: Sequence) -> int:
-        if not argv[0].endswith("/server"):
-            raise ProgramError(f"{argv[0]}: only our own servers bind an address")
-        self.revive()
-        words = [*argv, "--listen", str(Address(self.place.address, self._port()))]
-        handle = super().start(words, **options)
-        self.cost_least_s = 0.0
-        if self.watches:  # its readings are cut to a window of the driver's clock
-            self.offset = self.measured_offset()
-        return handle
-
-    def expect(self, *edges_s: float) -> None:
-        """Tell the agent the edges of a window on the driver's clock.
-
-        From then on it looks often around these only, and looks of the driver are said
-        to cost as much as they may, so that they are rare.
-        """
-        ahead_s = self.offset.ns / 1e9
-        self.call(Agent.expect, [edge + ahead_s for edge in edges_s]).result()
-        self.cost_least_s = COST_MOST_S
 
 
 @dataclasses.dataclass
