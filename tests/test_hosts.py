@@ -197,17 +197,18 @@ def test_a_scheduler_that_is_not_there_is_named(tmp_path):
             carrier.Engine(entries)
 
 
-def test_commands_to_start_by_hand_are_those_that_we_start():
+def test_commands_to_start_by_hand_are_those_that_we_start(tmp_path):
     """In docs/hosts.md; what is missing there would be missed on real machines."""
     text = (ROOT / "docs" / "hosts.md").read_text().replace("\\\n", "")
     lines = [line for line in text.splitlines() if "distributed.cli" in line]
     scheduler, worker = map(shlex.split, lines)
-    folder, url = Path("certificates"), "tls://10.0.0.1:8786"
-    ours = carrier.worker_words(url, name="b", address="10.0.0.2", folder=folder)
+    entries = loaded(tmp_path, ROSTER.replace("10.0.0.9", "10.0.0.1"))
+    keys = Path("certificates")
+    entries = entries.model_copy(update={"certificates": keys})
+    ours = carrier.worker_command(entries, "b", keys=keys, folder=tmp_path)
     assert ours[-2] == "--local-directory"  # by hand Dask chooses one
-    keys = certificates.flags(folder, "scheduler")
-    assert scheduler[1:] == [*carrier.scheduler_words(url), *keys]
-    assert worker[1:] == [*ours[:-2], *certificates.flags(folder, "worker")]
+    assert scheduler[1:] == carrier.scheduler_command(entries)[1:]
+    assert worker[1:] == ours[1:-2]
 
 
 def test_a_clock_is_found_ahead_by_what_it_is():

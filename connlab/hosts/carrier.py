@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import random
 import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -81,23 +82,27 @@ def write_settings(folder: Path) -> None:
     (folder / "dask.yaml").write_text(yaml.safe_dump(SETTINGS))
 
 
-def scheduler_words(scheduler: str) -> list[str]:
-    """Return what Python is told to run a scheduler, without certificates."""
-    module = "distributed.cli.dask_scheduler"
-    return ["-m", module, "--host", scheduler, *LOCAL_HTTP]
+def scheduler_command(roster: Roster) -> list[str]:
+    words = "-m", "distributed.cli.dask_scheduler", "--host", roster.scheduler
+    flags = certificates.flags(roster.certificates, "scheduler")
+    return [sys.executable, *words, *LOCAL_HTTP, *flags]
 
 
-def worker_words(scheduler: str, *, name: str, address: str, folder: Path) -> list[str]:
-    """Return what Python is told to run the worker of a host, without certificates.
+def worker_command(
+    roster: Roster, name: str, *, keys: Path | None, folder: Path
+) -> list[str]:
+    """Return the command of a host's worker.
 
-    `folder` is where it may keep files of its own.
+    `keys` is where its certificate lies there, and `folder` where it may keep files.
     """
-    scheme = urlsplit(scheduler).scheme
+    scheme = urlsplit(roster.scheduler).scheme
+    address = Address(roster.hosts[name].address, 0)
     return [
-        *("-m", "distributed.cli.dask_worker", scheduler, "--name", name),
-        *("--host", f"{scheme}://{Address(address, 0)}"),
+        *(sys.executable, "-m", "distributed.cli.dask_worker", roster.scheduler),
+        *("--name", name, "--host", f"{scheme}://{address}"),
         *("--nthreads", "1", "--no-nanny"),
         *("--memory-limit", "0", "--death-timeout", "20", *LOCAL_HTTP),
+        *certificates.flags(keys, "worker"),
         *("--local-directory", str(folder)),
     ]
 

@@ -117,11 +117,10 @@ class Lab:
         try:
             self._make_networks(hosts)
             self._write_roster(hosts)
-            words = carrier.scheduler_words(self.scheduler)
-            self._start("scheduler", [], words, "scheduler")
+            entries = roster.load(self.roster)
+            self._start("scheduler", [], carrier.scheduler_command(entries))
             for host in range(1, hosts + 1):
                 self.start_worker(host)
-            entries = roster.load(self.roster)
             starting.await_workers(entries, self.processes, self.folder)
         except BaseException:
             self.down()
@@ -191,20 +190,18 @@ class Lab:
 
     def start_worker(self, host: int) -> None:
         """Start a host's worker, also anew."""
-        name = f"h{host}"
-        words = carrier.worker_words(
-            self.scheduler, name=name, address=self.address(host), folder=self.folder
+        name, entries = f"h{host}", roster.load(self.roster)
+        command = carrier.worker_command(
+            entries, name, keys=entries.certificates, folder=self.folder
         )
         # unlike `ip netns exec` this leaves /sys, and with it the cgroup, in view
         prefix = ["nsenter", f"--net=/run/netns/{self.space(host)}"]
-        self._start(name, prefix, words, "worker")
+        self._start(name, prefix, command)
 
-    def _start(self, name: str, prefix: list[str], words: list[str], role: str) -> None:
-        flags = certificates.flags(self.folder / "certificates", role)
-        command = [*prefix, sys.executable, *words, *flags]
+    def _start(self, name: str, prefix: list[str], command: list[str]) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                command,
+                [*prefix, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -14,7 +14,6 @@ import platform
 import re
 import shlex
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Callable, Mapping
@@ -78,11 +77,9 @@ class Started:
         await_workers(self.roster, self.processes, self.folder)
 
     def _start_scheduler(self) -> None:
-        flags = certificates.flags(self.roster.certificates, "scheduler")
-        words = carrier.scheduler_words(self.roster.scheduler)
         self._keep(
             "scheduler",
-            [sys.executable, *words, *flags],
+            carrier.scheduler_command(self.roster),
             stdin=subprocess.DEVNULL,
             env=os.environ | {"DASK_CONFIG": str(self.folder)},
             preexec_fn=die_with_parent,  # workers do when their input ends
@@ -132,18 +129,14 @@ class Started:
         return {}
 
     def _start_worker(self, name: str) -> None:
-        place, root = self.roster.hosts[name], schema.project_root()
+        root = schema.project_root()
         folder = root / FOLDER
-        words = carrier.worker_words(
-            self.roster.scheduler, name=name, address=place.address, folder=folder
-        )
-        copied = folder if self.roster.certificates else None
-        flags = certificates.flags(copied, "worker")
-        command = shlex.join([sys.executable, *words, *flags])
+        keys = folder if self.roster.certificates else None
+        command = carrier.worker_command(self.roster, name, keys=keys, folder=folder)
         path, settings = shlex.quote(str(root)), shlex.quote(str(folder))
         script = (
             f"cd {path} && export PYTHONPATH={path} DASK_CONFIG={settings}"
-            f" && exec 3<&0; {command} </dev/null 3<&- & worker=$!;"
+            f" && exec 3<&0; {shlex.join(command)} </dev/null 3<&- & worker=$!;"
             f" (cat <&3; {_END_WORKER}) >/dev/null 2>&1 & exec 3<&-; wait $worker;"
             f" rm -f {settings}/{_KEY}"
         )
