@@ -119,8 +119,8 @@ def test_bad_line_is_told_and_closes(model):
 def test_a_long_sleep_does_not_hold_up_the_stop(model):
     with serving(model, "--workload", "work") as server:
         sock = server.connect()
-        sock.sendall(b"120000000 1\n")
-        time.sleep(0.1)
+        sock.sendall(b"0 1\n120000000 1\n")
+        assert receive(sock, 2) == b"0\n"  # it has read both lines
         assert server.stopped_in() < (3 if SANITIZED else 1.6)
         sock.close()
 
