@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from connlab import schema
 from connlab.drive import cores, hosts_asked
 from connlab.drive.cores import Cores
-from connlab.hosts import lab
+from connlab.hosts import lab, remote
 from connlab.hosts import roster as rosters
 from connlab.hosts.carrier import Engine, RemoteHost
 from connlab.hosts.remote import RemoteHosts
@@ -84,12 +84,7 @@ def _places(
             f"hosts: {max(counts)}; allowed: 0 to {len(roster.clients)}, as many as"
             " hosts.toml has clients"
         )
-    server = RemoteHost(engine, roster.server)
-    physical = server.facts["physical"]
-    sets = shared or cores.split(
-        server.cores or tuple(server.facts["cores"]),
-        place=lambda core: physical.get(core, core),
-    )
+    sets = shared or remote.split(RemoteHost(engine, roster.server))
     return RemoteHosts(
         engine,
         {name(count): roster.clients[:count] or (roster.server,) for count in counts},

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import flags, machine
+from connlab.drive import cores, flags, machine
 from connlab.drive.capacity import Room
-from connlab.drive.cores import Cores, split
+from connlab.drive.cores import Cores
 from connlab.drive.host import HostLost
 from connlab.drive.programs import Programs
 from connlab.hosts import roster as rosters
@@ -104,7 +104,7 @@ class RemoteHosts:
         manifest = self._manifests[host.name]
         facts = manifest["environments"][manifest["environment"]]
         chosen = {"chosen_cores": list(host.cores)} if host.cores else {}
-        return facts | {"cores": len(host.cores or host.facts["cores"])} | chosen
+        return facts | {"cores": len(_cores_of(host))} | chosen
 
     def manifest(self, programs: Programs) -> dict[str, Any]:
         """Return what the server's host says of itself, and each host's machine."""
@@ -131,22 +131,18 @@ class RemoteHosts:
 
     def cores(self, factors: Mapping[str, Any]) -> Cores:
         """Return the server's cores, so many of its host as a trial asks for."""
-        cores, count = self._server_cores(), factors.get("cores")
+        chosen, count = _cores_of(self.server), factors.get("cores")
         if count is not None and not factors.get("together"):
-            place = self.server.facts["physical"]
-            cores = split(cores, server=count, place=lambda c: place.get(c, c)).server
+            chosen = split(self.server, count).server
         client = self._cores_beside(self.turning(factors).clients.hosts[0].name)
-        return Cores(cores, client, shared=not set(cores).isdisjoint(client))
-
-    def _server_cores(self) -> tuple[int, ...]:
-        return self.server.cores or tuple(self.server.facts["cores"])
+        return Cores(chosen, client, shared=not set(chosen).isdisjoint(client))
 
     def core_count(self) -> int:
-        return len(self._server_cores())
+        return len(_cores_of(self.server))
 
     def cores_in_trial(self) -> dict[str, list[int] | bool]:
         """Return the cores of the server's host on which other programs are noted."""
-        return {"watched": list(self._server_cores())}
+        return {"watched": list(_cores_of(self.server))}
 
     def descriptors(self) -> int | None:
         limits = [host.facts["descriptors"] for host in self.hosts]
@@ -201,6 +197,19 @@ class RemoteHosts:
             text = f"server on {self.server.name}, clients on {clients}"
             texts.append(f"{name}: {text}" if name else text)
         return "; ".join(texts)
+
+
+def _cores_of(host: RemoteHost) -> tuple[int, ...]:
+    """Return the cores that programs on a host may use."""
+    return host.cores or tuple(host.facts["cores"])
+
+
+def split(host: RemoteHost, count: int | None = None) -> Cores:
+    """Give the server so many cores of its host, which says what shares a core."""
+    physical = host.facts["physical"]
+    return cores.split(
+        _cores_of(host), server=count, place=lambda core: physical.get(core, core)
+    )
 
 
 def _described(host: RemoteHost) -> dict[str, Any]:
