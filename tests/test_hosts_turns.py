@@ -252,9 +252,13 @@ def compared(hosts_lab: lab.Lab, *words: str) -> subprocess.CompletedProcess:
 def test_a_server_is_compared_with_itself_over_hosts(hosts_lab):
     """Two names of one server, and the control: their ratios are 1."""
     words = ["epoll", "epoll:processes=1", "--connections", "8", "--json"]
-    done = compared(hosts_lab, *words, "--until", "5%", "--budget", "40s")
-    assert done.returncode == 0, done.stderr[-2000:]
-    document = json.loads(done.stdout)
+    for budget in ("40s", "110s"):  # for four sets at least, where the cores are busy
+        done = compared(hosts_lab, *words, "--until", "5%", "--budget", budget)
+        assert done.returncode == 0, done.stderr[-2000:]
+        document = json.loads(done.stdout)
+        ratios_of = document["ratios"].values()
+        if all(ratio["lo"] for found in ratios_of for ratio in found.values()):
+            break
     serving = {name: host["serves"] for name, host in document["hosts"].items()}
     assert serving == {"h1": True, "h2": False, "h3": False}
     assert len(document["machine"]["clients"]) == 2
