@@ -261,8 +261,7 @@ def test_a_reset_while_a_delay_passes_is_noticed_where_the_row_says_so(model, li
         sock.sendall(b"0 0\n" * lines)
         assert receive(sock, 2 * lines) == b"0\n" * lines
         open_now = settled(server.descriptors)
-        sock.sendall(b"0 0\n%d 0\n" % (delay_s * 1e6))
-        assert receive(sock, 2) == b"0\n"  # it has read both lines
+        sock.sendall(b"%d 0\n" % (delay_s * 1e6))
         time.sleep(0.05)
         reset(sock)
         noticed = eventually(
