@@ -3,10 +3,12 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"log"
 	"net"
 	"os"
+	"runtime"
 	"time"
 )
 
@@ -17,6 +19,10 @@ func serve(conn net.Conn) {
 }
 
 func main() {
+	if os.Args[1] == "--version" {
+		fmt.Println(runtime.Version())
+		return
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:"+os.Args[1])
 	if err != nil {
 		log.Fatal(err)

@@ -9,6 +9,7 @@ import io.netty.channel.nio.NioEventLoopGroup;
 import io.netty.channel.socket.ChannelInputShutdownEvent;
 import io.netty.channel.socket.SocketChannel;
 import io.netty.channel.socket.nio.NioServerSocketChannel;
+import io.netty.util.Version;
 
 import java.util.logging.Handler;
 import java.util.logging.Level;
@@ -60,6 +61,11 @@ public final class EchoServer {
     }
 
     public static void main(String[] args) throws InterruptedException {
+        if (args[0].equals("--version")) {
+            Version transport = Version.identify().get("netty-transport");
+            System.out.println("Netty " + transport.artifactVersion());
+            return;
+        }
         prepareWarnings();
         new ServerBootstrap()
                 .group(new NioEventLoopGroup(1), new NioEventLoopGroup())

@@ -160,7 +160,20 @@ def test_nginx_is_told_the_folders_that_were_given(tmp_path):
 def test_a_version_is_known_of_what_can_run(name):
     if ENTRIES[name].reason:
         pytest.skip(ENTRIES[name].reason)
-    assert any(c.isdigit() for c in servers.version_of(ENTRIES[name]))
+    version = servers.version_of(ENTRIES[name])
+    assert any(c.isdigit() for c in version)
+    assert ".jar" not in version  # the name of a file
+
+
+def test_a_version_is_that_of_what_was_built(monkeypatch, tmp_path):
+    """Go's was that of the compiler which was installed by then."""
+    entry = ENTRIES["go"].model_copy(update={"needs": ()})
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    entry.build_folder.mkdir(parents=True)
+    program = entry.build_folder / "echo"
+    program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo go1.2.3\n')
+    program.chmod(0o755)
+    assert servers.version_of(entry) == "go1.2.3"
 
 
 def test_what_cannot_be_built_is_left_out_and_the_others_are_not(monkeypatch, tmp_path):
