@@ -19,7 +19,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import LogLocator, MultipleLocator, NullFormatter
+from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
 from connlab.intervals import centre, t95
@@ -67,6 +68,12 @@ _BESIDE |= {"bbox": _PALE, "zorder": 8}
 """Where the name of a line stands: right of the facet, or at the line's last point."""
 _EARLY = 0.85
 """A line that ends left of this share of its facet has its name at its last point."""
+_STEP, _STEPS = 2.4, 10
+"""Points by which a name there may be moved up or down, and how often."""
+_CLEAR = 2.75
+"""Points from a name to lines beside it: half a marker's width."""
+_BETWEEN = 50
+"""Parts into which each stretch of a line is cut to see what a name covers."""
 _HUE = 0.03
 """Colours whose hues differ by less are those of a family."""
 _MARKS = (("-", "o"), ((0, (4, 1.5)), "s"), ((0, (1, 1.2)), "^"))
@@ -211,7 +218,7 @@ def line_ends(grid: sns.FacetGrid) -> None:
     Names that would overlap are moved apart as little as possible. They stand at the
     heights of the axes as they are: whatever else sets those is called before. Lines of
     one family, whose colours are close, get a dash and a marker each; the name of one
-    that ends early stands beside its last point.
+    that ends early stands beside its last point, where it covers no line if it can.
 
     Parameters
     ----------
@@ -243,7 +250,7 @@ def line_ends(grid: sns.FacetGrid) -> None:
         _write_ends(ax, ends)
     _make_room(grid.figure, axes_of(grid))
     for ax in axes_of(grid):
-        _part(ax)
+        _find_room(ax)
 
 
 def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
@@ -288,29 +295,58 @@ def _write_ends(ax: Axes, ends: dict) -> None:
         ax.annotate(level, (x, y), fontsize=_SMALL, color=ink, **place)
 
 
-def _part(ax: Axes) -> None:
-    """Move names beside last points apart where one would cover another."""
-    named = [text for text in ax.texts if text.get_bbox_patch()]
-    boxes = {text: text.get_window_extent() for text in named}  # these have no arrow
-    groups: list[list[Text]] = []  # of those that stand below each other
-    for text in sorted(named, key=lambda text: boxes[text].x0):
-        group = groups[-1] if groups else []
-        if any(boxes[other].x1 > boxes[text].x0 for other in group):
-            group.append(text)
-        else:
-            groups.append([text])
-    point = ax.figure.dpi / 72
-    for group in groups:
-        wanted = [float(boxes[text].y0) for text in group]
-        places = spread(wanted, 1.2 * _SMALL * point, ax.bbox.y0, ax.bbox.y1)
-        for text, was, place in zip(group, wanted, places, strict=True):
-            right, above = text.xyann
-            text.xyann = (right, above + (place - was) / point)
+def _find_room(ax: Axes) -> None:
+    """Put each name beside a last point where it covers least, as near as can be.
+
+    Right of the point, above or below it, or left of it, and so many steps higher or
+    lower. Worst is to leave the facet, then to cover another name, then lines.
+    """
+    dots = ax.figure.dpi / 72
+    drawn = _drawn(ax)
+    names = [_box(text) for text in ax.texts if not text.get_bbox_patch()]
+    for text in (text for text in ax.texts if text.get_bbox_patch()):
+        box, right = _box(text), dots * text.xyann[0]
+        aside = (0, -right - box.width / 2, -2 * right - box.width)
+        moves = product(aside, dots * _STEP * np.arange(_STEPS, -_STEPS - 1, -1))
+        moves = sorted(moves, key=lambda move: math.hypot(*move))
+        places = [box.translated(*move) for move in moves]
+        covered = [_covered(place, ax, names, drawn) for place in places]
+        best = covered.index(min(covered))
+        names.append(places[best])
+        text.xyann = tuple(np.add(text.xyann, np.divide(moves[best], dots)))
+
+
+def _covered(
+    box: Bbox, ax: Axes, names: Sequence[Bbox], drawn: np.ndarray
+) -> tuple[bool, int, int]:
+    """Return whether a name leaves its facet, how many others it covers, and points."""
+    inside = box.x0 >= ax.bbox.x0 and ax.bbox.y0 <= box.y0 and box.y1 <= ax.bbox.y1
+    near = box.padded(_CLEAR * ax.figure.dpi / 72)
+    return not inside, sum(map(box.overlaps, names)), near.count_contains(drawn)
+
+
+def _drawn(ax: Axes) -> np.ndarray:
+    """Return points of all that is drawn in a facet, close to each other (pixels)."""
+    points = [np.empty((0, 2))]
+    for line in ax.get_lines():
+        path = line.get_transform().transform_path(line.get_path())
+        joined = line.get_linestyle() != "None" and len(path)
+        points.append((path.interpolated(_BETWEEN) if joined else path).vertices)
+    for bars in ax.collections:
+        for path in filter(len, bars.get_paths()):
+            stretch = bars.get_transform().transform_path(path)
+            points.append(stretch.interpolated(_BETWEEN).vertices)
+    return np.concatenate(points)
+
+
+def _box(text: Text) -> Bbox:
+    """Return where a name stands, without its arrow, which begins in the facet."""
+    text.get_window_extent()  # finds the place of an annotation
+    return Text.get_window_extent(text)
 
 
 def _make_room(figure: Figure, axes: Sequence[Axes]) -> None:
-    # an annotation's own extent holds its arrow, which begins in the facet
-    widths = [Text.get_window_extent(text).width for ax in axes for text in ax.texts]
+    widths = [_box(text).width for ax in axes for text in ax.texts]
     columns = axes[0].get_gridspec().ncols
     margins = figure.subplotpars
     share = margins.right - margins.left
