@@ -483,7 +483,10 @@ def uring(baseline: str) -> dict[str, Any]:
 
 
 def hosts(*ratios: list[float], stand_in: bool = False, **given: Any) -> dict[str, Any]:
-    """Return the ratios of other models to epoll, of each in both places."""
+    """Return the ratios of other models to epoll, of each in both places.
+
+    Of epoll itself trials are usable where it is `known`: everywhere by default.
+    """
     there = given.get("there", ["loopback", "2 hosts"])
     rows = [
         pair(arm=arm, model=str(i), value=x, lo=x - 0.02, hi=x + 0.02)
@@ -493,7 +496,10 @@ def hosts(*ratios: list[float], stand_in: bool = False, **given: Any) -> dict[st
     far = [pair(arm=there[-1])] if ratios else []
     environments = {"x": {}, "y": {"stand_in": stand_in}}
     names = {"load_manifest": lambda *_, **__: {"environments": environments}}
-    names["pairs"] = pd.DataFrame(rows, columns=list(pair(arm="", model="")))
+    columns = list(pair(arm="", model=""))
+    names["pairs"] = pd.DataFrame(rows, columns=columns)
+    costs = [pair(arm=arm, model="epoll") for arm in given.get("known", there)]
+    names["cost"] = pd.DataFrame(costs, columns=columns)
     names |= {"there": there, "first": there[0], "names": {"0": "poll", "1": "thread"}}
     return names | {"own": pd.DataFrame(far, columns=list(pair(arm="")))}
 
@@ -647,6 +653,17 @@ YES, NO, OPEN = "higher", "lower", "undetermined"
         # where no other is known it is told all the same
         ("13-runtimes", runtimes(YES, large=["0"]), {"does not count what they": True}),
         ("14-hosts", hosts(), {"not measured": True, "epoll": False}),
+        ("14-hosts", hosts(there=["1 host"], known=[]), {"was not measured.": True}),
+        (
+            "14-hosts",
+            hosts(known=["2 hosts"]),
+            {"epoll is not known: it has no usable trial at full load over loop": True},
+        ),
+        (
+            "14-hosts",
+            hosts(known=[], stand_in=True),
+            {"trial at full load over loopback and in 2 network namespaces.": True},
+        ),
         ("14-hosts", hosts([1.0, 1.0]), {"on 2 hosts": True, "over loopback.": True}),
         ("14-hosts", hosts([1.0, 1.0]), {"poll stays within ±5\u202f% of": True}),
         ("14-hosts", hosts([1.0, 1.0], [0.98, 1.02]), {"poll and thread stay": True}),
