@@ -618,14 +618,14 @@ def test_trials_that_do_not_mix_are_not_said_to_be_missing(name, cell, names):
 
 
 def test_a_run_of_several_processes_alone_says_what_was_not_measured():
-    """Where a server of one process breaks: study 2 ended in a KeyError."""
+    """They tell nothing of the ramp: study 2 ended in a KeyError."""
     frame = pd.DataFrame({"processes": [4, 4]})
     study = SimpleNamespace(load=lambda *_, **__: frame)
     missing = Mock(side_effect=SystemExit)
     names = {"study": study, "not_measured": missing}
     with pytest.raises(SystemExit):
         rules.execute("02-breaking-points", "cell-08", **names)
-    assert "servers of one process" in missing.call_args.kwargs["reason"]
+    assert "of the ramp" in missing.call_args.kwargs["reason"]
     assert missing.call_args.kwargs["number"] == 2
 
 
