@@ -200,10 +200,13 @@ def judge_all(
         )
         if claim.published:
             trials = published(claim.published)
+        if trials is None:  # as of a claim that cannot be tested here
+            missing = (f"study {name} {studies[name][2]}" for name in claim.studies)
+            why = claim.untestable or "; ".join(missing)
+            judged.append(Judged(claim, Untestable(why).finding))
+            continue
         try:
-            missing = [f"study {name} {studies[name][2]}" for name in claim.studies]
-            finding = _judge(claim, trials, printed, "; ".join(missing))
-            judged.append(Judged(claim, finding))
+            judged.append(Judged(claim, apply(trials, claim.rule, printed)))
         except RuleError as error:
             raise RuleError(f"claim {claim.id}: {error}") from None
     return tuple(judged)
@@ -215,19 +218,6 @@ def _together(tables: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
     if len(there) > 1:
         return pd.concat(there, ignore_index=True)
     return there[0] if there else None
-
-
-def _judge(
-    claim: Claim,
-    trials: pd.DataFrame | None,
-    printed: pd.DataFrame | None,
-    missing: str,
-) -> Finding:
-    if claim.untestable:
-        return Untestable(claim.untestable).finding
-    if trials is None:
-        return Untestable(missing).finding
-    return apply(trials, claim.rule, printed)
 
 
 def _load(name: str, run: str, root: str | Path) -> pd.DataFrame | None:
