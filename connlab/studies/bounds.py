@@ -29,13 +29,8 @@ def _bounds(row: pd.DataFrame) -> tuple[float, float]:
 def within(rows: pd.DataFrame, least: float, most: float) -> bool | None:
     """Whether all intervals lie between two numbers; None: unknown.
 
-    False where one of them lies outside altogether; unknown as well where a row has no
-    bounds, and without any row.
-
-    Parameters
-    ----------
-    rows : DataFrame
-        With lo and hi.
+    Each row has one, in lo and hi. False where one of them lies outside altogether;
+    unknown as well where a row has no bounds, and without any row.
     """
     if ((rows["lo"] > most) | (rows["hi"] < least)).any():
         return False
@@ -47,12 +42,8 @@ def complete(cells: pd.DataFrame) -> pd.DataFrame:
     """Return cells with their numbers where each trial has one, else without.
 
     For places such as a knee: a trial that has none says that it lies beyond what was
-    measured, and the mean of the others would lie too near.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        As from `connlab.intervals.intervals`, of trials that are all usable.
+    measured, and the mean of the others would lie too near. The cells are as from
+    `connlab.intervals.intervals`, of trials that are all usable.
     """
     numbers = cells[["value", "lo", "hi"]]
     return cells.assign(**numbers.where(cells["n"] == cells["trials"]))

@@ -22,12 +22,7 @@ WORKERS = 8
 def comparable(trials: pd.DataFrame, within: Sequence[str]) -> pd.Series:
     """Mark the trials that compare with others at the same levels of `within`.
 
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`, with its ``attrs``.
-    within : sequence of str
-        Columns that both sides of a comparison share.
+    They are as from `connlab.study.load`, with its ``attrs``.
     """
     return serves_all(trials) & ~measured_alone(trials, within)
 

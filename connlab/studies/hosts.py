@@ -28,12 +28,8 @@ def messages_per_s(bits_per_s: float, size: int) -> float:
 def none_turns(words: pd.DataFrame) -> bool | None:
     """Whether no model is dearer in one place and cheaper in another; None: unknown.
 
-    It is unknown where a verdict is undetermined, there is one place, or no model.
-
-    Parameters
-    ----------
-    words : DataFrame
-        Verdicts of `connlab.intervals.ratios`: a row per model, a column per place.
+    By the verdicts of `connlab.intervals.ratios`, a row per model and a column per
+    place. It is unknown where one is undetermined, there is one place, or no model.
     """
     if (words.eq("higher").any(axis=1) & words.eq("lower").any(axis=1)).any():
         return False

@@ -133,21 +133,9 @@ def knee(loads: Sequence[float], latencies: Sequence[float]) -> float:
 def knees(trials: pd.DataFrame, latency: str, by: Sequence[str]) -> pd.DataFrame:
     """Return the `knee` of each cell in each block, as rows of trials.
 
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`, with a column load; those that are `counted`
-        matter.
-    latency : str
-        A column that is positive.
-    by : sequence of str
-        Columns that define a cell.
-
-    Returns
-    -------
-    DataFrame
-        Columns `by`, block, knee (NaN where the latency stays below); ok, label and
-        reason as of trials. No row without the lowest load, to which others compare.
+    Of trials that are `counted`, with a column load; the columns `by` define a cell.
+    Returned are these, block, knee (NaN where the latency stays below); ok, label and
+    reason as of trials. No row without the lowest load, to which others compare.
     """
     good = usable(trials, latency)
     rows = [
@@ -179,15 +167,8 @@ def turns_over_plan(run: str, *, root: str | Path = "runs") -> dict[str, float]:
 def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
     """Return how much fell due in each trial, over what its server answered meanwhile.
 
-    In turns that is how long these lasted, over how long was planned. Not a number in a
-    closed loop, where nothing falls due.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`.
-    lasted : mapping of str to float
-        By key, as from `turns_over_plan`.
+    In turns that is how long these lasted, over how long was planned (by key, as from
+    `turns_over_plan`). Not a number in a closed loop, where nothing falls due.
     """
     alone = (trials["rate"] / trials["throughput_rps"]).astype(float)
     in_turns = trials["key"].map(lasted).astype(float)
@@ -197,12 +178,8 @@ def strain(trials: pd.DataFrame, lasted: Mapping[str, float]) -> pd.Series:
 def overloaded(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     """Mark the trials of cells whose servers answer less than falls due.
 
-    Parameters
-    ----------
-    trials : DataFrame
-        With a column strain, as from `strain`; the median of a cell decides.
-    by : sequence of str
-        Columns that define a cell.
+    The median of the column strain, as from `strain`, decides; the columns `by` define
+    a cell.
     """
     strained = trials["strain"].where(passed(trials))
     medians = strained.groupby([trials[c] for c in by]).transform("median")
@@ -212,14 +189,8 @@ def overloaded(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
 def client_limited(trials: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     """Mark the trials of cells in most of which the client was the bottleneck.
 
-    What they answer says nothing of the server, nor whom it made wait.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`, of which those that are `counted` matter.
-    by : sequence of str
-        Columns that define a cell.
+    What they answer says nothing of the server, nor whom it made wait. Trials that are
+    `counted` decide; the columns `by` define a cell.
     """
     ours = trials["label"].eq(CLIENT_BOUND).astype(float).where(counted(trials))
     return ours.groupby([trials[c] for c in by]).transform("mean") > 0.5
@@ -232,18 +203,10 @@ def kept(over: pd.DataFrame, alone: pd.DataFrame, by: Sequence[str]) -> pd.DataF
     loop was over before the first overload began). With the mean of the closed loop as
     if it were known, intervals were a third to nine tenths as wide in the references.
 
-    Parameters
-    ----------
-    over, alone : DataFrame
-        Trials as from `connlab.study.load`, with and without a rate.
-    by : sequence of str
-        Columns that define a cell of `over`; those of them but load, one of `alone`.
-
-    Returns
-    -------
-    DataFrame
-        Columns `by`, metric, value, lo, hi, n, level, method. No row where either has
-        no trial that counts.
+    The trials `over` have a rate, those `alone` have none. The columns `by` define a
+    cell of the former; those of them but load, one of the latter. Returned are these,
+    metric, value, lo, hi, n, level, method; no row where either has no trial that
+    counts.
     """
     shared = [column for column in by if column != "load"]
     closed = usable(alone, _RATE).assign(block=lambda t: -1 - t["block"])
@@ -275,14 +238,9 @@ def as_text(connections: pd.Series) -> pd.Series:
 
 
 def cells_text(cells: pd.DataFrame, names: Mapping[str, str]) -> str:
-    """Return which cells these are, for a sentence.
+    """Return which cells these are, for a sentence; `names` are those of models.
 
-    Parameters
-    ----------
-    cells : DataFrame
-        With model, work, connections and load; a cell may stand there more than once.
-    names : mapping of str to str
-        What each model is called.
+    By model, work, connections and load; a cell may stand there more than once.
     """
     texts = []
     for (model, work, clients), rows in cells.groupby(["model", "work", "connections"]):

@@ -18,22 +18,8 @@ def ratios_to(
 
     All pairs are one family: their intervals hold at once, so that they can be counted
     together whatever model each is compared with. Those at the same levels of `within`
-    scatter alike.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`.
-    metric : str
-        A column that is positive.
-    pairs : sequence of (model, against)
-    within : sequence of str
-        Columns that both share.
-
-    Returns
-    -------
-    DataFrame
-        As from `connlab.intervals.ratios`, `against` being that of each pair.
+    scatter alike. `pairs` are of a model and of what it is compared with; all else is
+    as of `connlab.intervals.ratios`.
     """
     sides = [
         trials[trials["model"].isin(pair)].assign(

@@ -130,11 +130,6 @@ def starting(trials: pd.DataFrame) -> pd.Series:
     and the kernel connects before a server accepts. A server that by the end had not
     accepted all was starting for certain. Under Wine a thread takes half a millisecond
     to a whole one, so one with a thread or two for each of 1000 may have been.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        With byte_rate, accepted, threads, connections and model.
     """
     behind = trials["accepted"] < trials["connections"]
     many = trials["threads"] >= trials["connections"]
@@ -146,12 +141,7 @@ def starting(trials: pd.DataFrame) -> pd.Series:
 def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     """Return where each model broke, with its threads there and the bound of its API.
 
-    Parameters
-    ----------
-    atlas : DataFrame
-        As from `connlab.studies.breaking_points.atlas`.
-    trials : DataFrame
-        The trials that it is about.
+    `atlas` is what `connlab.studies.breaking_points.atlas` says of these trials.
     """
     threads = trials.groupby(["model", "connections"])["threads"].max()
     highest = pd.MultiIndex.from_frame(atlas[["model", "carried"]])
