@@ -40,16 +40,8 @@ def variance_components(
        is taken off.
 
     For balanced data this is the analysis-of-variance estimate; unequal
-    counts enter through their harmonic mean.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        One row per window.
-    value : str
-        The measured column.
-    trial : str
-        Column of the trial that a window is of.
+    counts enter through their harmonic mean. The frame has a row per window, and a
+    column `trial` that says of which.
 
     Raises ValueError without two windows in a trial, or two trials: how much these
     scatter cannot be told then.
@@ -76,14 +68,8 @@ def recommended_windows(
 
     m* = sqrt( (cost of a trial / cost of a window) · (variance within / variance
     between) ): the split that gives the narrowest interval for the time. Infinite
-    where trials add no variance.
-
-    Parameters
-    ----------
-    components : VarianceComponents
-    window_s, trial_s : float
-        Seconds that one more of each costs by itself: a window its length; a trial its
-        start, warm-up and stop.
+    where trials add no variance. In seconds, one more of each costs by itself: a window
+    its length; a trial its start, warm-up and stop.
     """
     if components.trial == 0:
         return math.inf
@@ -92,15 +78,7 @@ def recommended_windows(
 
 
 def trials_needed(x: Sequence[float], *, relative_half_width: float) -> int:
-    """Trials that a t interval of this spread needs to be so narrow.
-
-    Parameters
-    ----------
-    x : sequence of float
-        A pilot of at least 2 trials.
-    relative_half_width : float
-        Wanted half-width / mean.
-    """
+    """Trials that a t interval needs to be so narrow, by a pilot of at least 2."""
     a = sample(x)
     if len(a) < 2 or a.mean() == 0 or relative_half_width <= 0:
         raise ValueError("a pilot of 2 trials, a mean and a width above 0 are needed")
@@ -130,12 +108,8 @@ def drift(x: Sequence[float]) -> Drift:
     2. Trials stand at places from 0 (first) to 1 (last).
     3. Kendall's τ tests for a trend; Theil and Sen's slope says how much.
 
-    Ranks and medians, so that one bad trial is no drift.
-
-    Parameters
-    ----------
-    x : sequence of float
-        One number per trial, in the order they ran.
+    Ranks and medians, so that one bad trial is no drift. `x` are the numbers of trials
+    in the order in which these ran.
     """
     a = sample(x)
     position, residual = np.arange(len(a)) / max(len(a) - 1, 1), a / np.median(a) - 1
