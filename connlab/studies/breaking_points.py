@@ -228,12 +228,7 @@ def where_broke(atlas: pd.DataFrame) -> list[str]:
     """Return a clause for each symptom: models, connections; lowest first.
 
     Models that broke far from each other, or between levels that are far apart, are
-    told one by one.
-
-    Parameters
-    ----------
-    atlas : DataFrame
-        As from :func:`atlas`, with the column name.
+    told one by one, as the column name of the atlas calls them.
     """
     broke = atlas.dropna(subset=["broke"]).sort_values("broke", kind="stable")
     clauses = []

@@ -104,11 +104,7 @@ def examine(
     Those whose metric or cell a notebook derived in a way that trials do not tell are
     left out: the unchanged trials have to give each of them as it is printed.
 
-    Parameters
-    ----------
-    studies : list of Study
-    ways : mapping of str to callable
-        By name: takes trials, returns those of another analysis.
+    Each of the `ways` takes trials and returns those of another analysis.
 
     Returns
     -------

@@ -19,18 +19,9 @@ def crossings(
 ) -> pd.DataFrame:
     """Return for each block where one model's metric passes the other's.
 
-    Between two levels the logarithm of the ratio is taken to be straight in the
-    logarithm of the level.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`, of which those that are `counted` matter.
-    metric : str
-        A column that is positive.
-    sides : two models
-    along : str
-        A factor with positive levels.
+    `along` is a factor with positive levels. Between two of them the logarithm of the
+    ratio is taken to be straight in the logarithm of the level. Trials that are
+    `counted` matter.
 
     Returns
     -------

@@ -104,6 +104,9 @@ class Knee:
 def knee(trials: pd.DataFrame) -> Knee | None:
     """Return how large a pool should be, and the throughput of pools of that size.
 
+    From trials of one pool with several numbers of workers. None with fewer than three
+    sizes, without a small one, or without two blocks that hold a small one.
+
     1. Sizes whose workers are nearly all busy are small: the computing time of a
        request is their CPU time over their requests, both as totals of a block.
     2. Predicted: cores · (1 + wait / compute) of each block, with an interval over
@@ -112,18 +115,6 @@ def knee(trials: pd.DataFrame) -> Knee | None:
        data that others are then compared with, so its lead is a little too large.
     4. The size nearest to the prediction, and the largest of half of it at most, are
        compared with the best: log ratios, by block where there are blocks enough.
-
-    Parameters
-    ----------
-    trials : DataFrame
-        As from `connlab.study.load`; trials of one pool with several numbers of
-        workers.
-
-    Returns
-    -------
-    Knee or None
-        None with fewer than three sizes, without a small one, or without two blocks
-        that hold a small one.
 
     References
     ----------
