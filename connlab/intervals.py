@@ -369,6 +369,18 @@ def stands(ahead: bool, limited: tuple[bool, bool]) -> bool:
     return limited == (ahead, not ahead)
 
 
+def outcomes(pairs: pd.DataFrame) -> pd.Series:
+    """Return the verdict of each of `ratios`, or why it is undetermined.
+
+    ``few``: there are too few trials for an interval. ``client``: the interval leaves
+    out 1, but the client was the bottleneck. Else the interval is too wide.
+    """
+    is_open, few = pairs["verdict"] == "undetermined", pairs["lo"].isna()
+    differs = (pairs["lo"] > 1) | (pairs["hi"] < 1)
+    found = pairs["verdict"].mask(is_open & few, "few")
+    return found.mask(is_open & differs, "client")
+
+
 def _numbers(i: Interval) -> tuple[float, float, float, int, float, str]:
     """Return what stands in the columns `NUMBERS`."""
     method = i.method + (f"; {i.note}" if i.note else "")

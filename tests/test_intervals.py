@@ -20,6 +20,7 @@ from connlab.intervals import (
     hold_together,
     interval,
     intervals,
+    outcomes,
     ratios,
     t95,
 )
@@ -370,6 +371,16 @@ def test_the_verdict_is_read_off_the_interval(scale, spread, verdict):
     y = scale * x * np.exp(spread * np.array([1, -1, 0.5, -0.5, 0.2, -0.2]))
     pairs = rate_ratios(trials({"a": list(y), "b": list(x)}))
     assert pairs["verdict"].tolist() == [verdict]
+
+
+def test_why_a_verdict_is_undetermined_is_told():
+    rows = [("higher", 1.1, 1.3), ("alike", 0.99, 1.01), ("undetermined", 0.9, 1.1)]
+    rows += [("undetermined", 1.1, 1.3), ("undetermined", 0.7, 0.9)]
+    rows += [("undetermined", math.nan, math.nan)]
+    pairs = pd.DataFrame(rows, columns=["verdict", "lo", "hi"])
+    told = ["higher", "alike", "undetermined", "client", "client", "few"]
+    assert outcomes(pairs).tolist() == told
+    assert outcomes(pairs.iloc[:0]).empty
 
 
 @pytest.mark.parametrize(
