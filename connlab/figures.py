@@ -303,26 +303,26 @@ def _find_room(ax: Axes) -> None:
     """
     dots = ax.figure.dpi / 72
     drawn = _drawn(ax)
-    names = [_box(text) for text in ax.texts if not text.get_bbox_patch()]
+    taken = [_box(text) for text in ax.texts if not text.get_bbox_patch()]
     for text in (text for text in ax.texts if text.get_bbox_patch()):
         box, right = _box(text), dots * text.xyann[0]
         aside = (0, -right - box.width / 2, -2 * right - box.width)
         moves = product(aside, dots * _STEP * np.arange(_STEPS, -_STEPS - 1, -1))
         moves = sorted(moves, key=lambda move: math.hypot(*move))
         places = [box.translated(*move) for move in moves]
-        covered = [_covered(place, ax, names, drawn) for place in places]
+        covered = [_covered(place, ax, taken, drawn) for place in places]
         best = covered.index(min(covered))
-        names.append(places[best])
+        taken.append(places[best])
         text.xyann = tuple(np.add(text.xyann, np.divide(moves[best], dots)))
 
 
 def _covered(
-    box: Bbox, ax: Axes, names: Sequence[Bbox], drawn: np.ndarray
+    box: Bbox, ax: Axes, taken: Sequence[Bbox], drawn: np.ndarray
 ) -> tuple[bool, int, int]:
     """Return whether a name leaves its facet, how many others it covers, and points."""
     inside = box.x0 >= ax.bbox.x0 and ax.bbox.y0 <= box.y0 and box.y1 <= ax.bbox.y1
     near = box.padded(_CLEAR * ax.figure.dpi / 72)
-    return not inside, sum(map(box.overlaps, names)), near.count_contains(drawn)
+    return not inside, sum(map(box.overlaps, taken)), near.count_contains(drawn)
 
 
 def _drawn(ax: Axes) -> np.ndarray:
