@@ -34,25 +34,20 @@ KEPT = 1.05
 """What a server may answer at most of its capacity, or that is not its capacity."""
 
 
-def waiting(
-    rate: float, service: float, *, cv2: float = 0.0, servers: int = 1
-) -> float:
+def waiting(rate: float, service: float, *, servers: int = 1) -> float:
     """Return the mean time that a request waits for a server, in seconds.
 
-    Of a queue with Poisson arrivals and first come, first served. With one server it is
-    exact (Pollaczek and Khinchine); with more it is that of exponential service times,
-    scaled (Allen and Cunneen; Allen, Probability, Statistics and Queueing Theory, 2nd
-    edition, 1990).
+    Of a queue with Poisson arrivals, first come, first served, whose service times are
+    all alike (M/D/c). With one server it is exact (Pollaczek and Khinchine); with more
+    it is half of that of exponential service times (Allen and Cunneen; Allen,
+    Probability, Statistics and Queueing Theory, 2nd edition, 1990).
 
     Parameters
     ----------
     rate : float
         Arrivals per second.
     service : float
-        Mean seconds that a request occupies a server.
-    cv2 : float
-        Variance of the service times over their mean squared: 0 where all are alike
-        (M/D/c), 1 where they are exponential (M/M/c).
+        Seconds that a request occupies a server.
     servers : int
         How many serve at once.
 
@@ -63,13 +58,13 @@ def waiting(
 
     Examples
     --------
-    >>> waiting(500, 1e-3)  # M/D/1, half of its capacity: half a service time
+    >>> waiting(500, 1e-3)  # half of its capacity: half a service time
     0.0005
     """
     offered = rate * service
     if offered >= servers:
         return math.inf
-    return (1 + cv2) / 2 * _erlang_c(offered, servers) * service / (servers - offered)
+    return _erlang_c(offered, servers) * service / (servers - offered) / 2
 
 
 def _erlang_c(offered: float, servers: int) -> float:
