@@ -1,9 +1,9 @@
 """The servers, the client and the C tests once more, built with sanitizers.
 
 AddressSanitizer with UndefinedBehaviorSanitizer watches every model under every
-workload, the client, and the C units; ThreadSanitizer the models that are one process
-(it does not follow a fork), with echo, pages and the guestbook, and the threads of the
-client, that agree without locks on whose turn it is.
+workload, the client, and the C units; ThreadSanitizer the models of several threads,
+with echo, pages and the guestbook, and the threads of the client, that agree without
+locks on whose turn it is.
 """
 
 import os
