@@ -27,7 +27,10 @@ SHORTER = ("-k", f"not ({LONGER})")
 NOT_OURS = "--ignore=tests/conformance/test_runtimes.py"
 BUILDS = {"asan": "address,undefined", "tsan": "thread"}
 SUITES = {
-    "asan": ["conformance", "client", "test_workloads.py", "test_http_clients.py"],
+    "asan": [
+        *("conformance", "client", "test_c_units.py"),
+        *("test_workloads.py", "test_http_clients.py"),
+    ],
     "tsan": ["conformance", "test_http_clients.py", "client/test_turns.py"],
 }
 #: That 200 killed children leave no lock behind, and that greedy clients hold up nobody
@@ -36,34 +39,29 @@ SUITES = {
 #: ThreadSanitizer sees many who ask Redis at once nowhere else.
 CHOSEN = {"asan": ("-m", "not (serial and long)"), "tsan": ()}
 
-# Each runs on all cores by itself, so that bounds on time are nobody else's fault.
-pytestmark = [pytest.mark.serial, pytest.mark.long, pytest.mark.timeout(1800)]
-
 
 def build(name: str, *targets: str) -> None:
     make(*targets, f"BUILD=build/{name}", f"SAN={BUILDS[name]}", "CI=true")
 
 
-def session(name: str, lane: Path, *suites: str) -> None:
+def session(name: str, lane: Path) -> None:
     environ = os.environ | {"CONNLAB_BUILD": str(ROOT / "build" / name)}
-    paths = [f"tests/{suite}" for suite in suites]
+    paths = [f"tests/{suite}" for suite in SUITES[name]]
     words = ("-x", *SPREAD, *SHORTER, *CHOSEN[name], NOT_OURS, *paths)
     session_of_its_own(*words, environ=environ, lane=lane)
 
 
-def test_servers_under_sanitizers(tmp_path):
+# On all cores by itself, so that bounds on time are nobody else's fault.
+@pytest.mark.serial
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_programs_under_sanitizers(tmp_path):
     """Both builds at once: where the tests of one wait or start, the other computes."""
-    for name in SUITES:
+    for name in BUILDS:
         build(name, "build")
+    build("asan", f"-j{os.cpu_count()}", "c-tests")
+    lane = tmp_path / "lane"
     with ThreadPoolExecutor() as both:
-        sessions = [
-            both.submit(session, name, tmp_path / "lane", *suites)
-            for name, suites in SUITES.items()
-        ]
+        sessions = [both.submit(session, name, lane) for name in BUILDS]
     for done in sessions:
         done.result()
-
-
-def test_c_units_under_asan(tmp_path):
-    build("asan", f"-j{os.cpu_count()}", "c-tests")
-    session("asan", tmp_path / "lane", "test_c_units.py")
