@@ -42,7 +42,7 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environ() -> dict[str, str]:
     """Return an environment in which the conformance suite starts the built server."""
     make("winsock", "CI=true")
@@ -64,6 +64,8 @@ def clients_of(server: Server, count: int) -> Iterator[list[socket.socket]]:
         yield clients
 
 
+@pytest.mark.early
+@pytest.mark.xdist_group("winsock-conformance")  # which bounds how long a stop takes
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("suite", "chosen"), [("test_echo.py", ECHO), ("test_stopping.py", STOP)]
