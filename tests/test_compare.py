@@ -897,7 +897,7 @@ def test_the_first_server_is_up_before_pandas_and_scipy_are_loaded():
     assert done.stdout.strip() == "set()", done.stderr
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 def test_ctrl_c_ends_it_at_once_and_leaves_no_process():
     words = ["-m", "connlab", "compare", "epoll", "poll", "--connections", "2"]
     process = in_background(*words, start_new_session=True)

@@ -311,7 +311,7 @@ def running(
 FORKED = "notebook.Kernels(forked=True)"
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("number", "cell", "kernels"),
     [
@@ -337,7 +337,7 @@ def test_a_stop_takes_two_seconds_and_leaves_nothing(tmp_path, number, cell, ker
     assert list((tmp_path / "r/long").iterdir()) == []
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 def test_a_stop_while_a_kernel_starts_says_nothing_of_the_kernel(tmp_path):
     def imports() -> bool:
         kernels = psutil.Process(process.pid).children()
@@ -352,7 +352,7 @@ def test_a_stop_while_a_kernel_starts_says_nothing_of_the_kernel(tmp_path):
     assert said.strip() == "stopping ..."
 
 
-@pytest.mark.serial
+@pytest.mark.timed
 def test_a_kernel_that_takes_long_to_end_has_no_traceback(tmp_path):
     """Its cell was still waited for, by a task that nobody asked again."""
     slow = (
