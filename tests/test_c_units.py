@@ -1,11 +1,10 @@
 """The C units: each file of src_c/tests is a program that ends with 0 if all holds."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, make
+from conftest import ROOT, make, ran
 
 UNITS = sorted(path.stem for path in (ROOT / "src_c" / "tests").glob("*.c"))
 
@@ -20,6 +19,5 @@ def c_tests(build_dir: Path) -> Path:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_unit(unit: str, c_tests: Path) -> None:
-    kept = {"capture_output": True, "text": True, "timeout": 120}
-    done = subprocess.run([c_tests / unit], cwd=ROOT, **kept)
+    done = ran(c_tests / unit, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,13 +3,13 @@
 import http.client
 import re
 import shutil
-import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import ran
 
 from tests import upstreams
 from tests.conformance.harness import PATIENCE_S, Server, entry, models, names, serving
@@ -23,8 +23,7 @@ def run(program: str, *arguments: object) -> str:
     """Run a client and return what it printed; skip when it is not installed."""
     if not shutil.which(program):
         pytest.skip(f"{program} is not installed")
-    words = [program, *map(str, arguments)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=3 * PATIENCE_S)
+    done = ran(program, *arguments, timeout=3 * PATIENCE_S)
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 

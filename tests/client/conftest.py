@@ -2,10 +2,10 @@
 
 import platform
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import ran
 
 from tests.client.harness import ENGINES, FakeServer, Handler, client, command, serving
 
@@ -28,7 +28,7 @@ def built(build_dir: Path) -> None:
 def engine(request: pytest.FixtureRequest) -> str:
     """Give the flag of each engine; skip io_uring where this machine has none."""
     flag = f"--engine {request.param}"
-    done = subprocess.run(command(9, flag), capture_output=True, text=True)
+    done = ran(*command(9, flag))
     old = OLD_KERNEL and done.stderr.startswith("client: uring: ")
     if request.param == "uring" and (old or any(t in done.stderr for t in NO_URING)):
         pytest.skip(done.stderr.strip())

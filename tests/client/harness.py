@@ -90,8 +90,7 @@ def command(port: int, *flags: object) -> list[object]:
 
 
 def client(port: int, *flags: object, **options: object) -> dict:
-    options |= {"capture_output": True, "text": True, "timeout": 30}
-    done = subprocess.run(command(port, *flags), **options)
+    done = conftest.ran(*command(port, *flags), timeout=30, **options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

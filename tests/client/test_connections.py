@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import ran
 
 from tests.client.harness import SERVER, client, command, echo, errors, serving, started
 from tests.conformance.harness import ignore_children, limit_descriptors
@@ -68,8 +69,7 @@ def test_who_reconnects_takes_another_source_each_time(load, engine):
 
 
 def with_descriptors(count, port, flags) -> subprocess.CompletedProcess:
-    words, limit = command(port, flags), limit_descriptors(count)
-    return subprocess.run(words, capture_output=True, text=True, preexec_fn=limit)
+    return ran(*command(port, flags), preexec_fn=limit_descriptors(count))
 
 
 def test_more_connections_than_descriptors(engine):

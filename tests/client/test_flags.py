@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import pytest
+from conftest import ran
 
 from tests.client.harness import CLIENT, command, echo, refused, serving
 
@@ -144,7 +145,7 @@ def test_a_disk_that_is_full_is_said_and_is_the_status(file):
 
 
 def test_help_fits_a_terminal():
-    done = subprocess.run([CLIENT, "--help"], capture_output=True, text=True)
+    done = ran(CLIENT, "--help")
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     for flag in ["--connections N", "--rate R", "--requests-per-connection N"]:

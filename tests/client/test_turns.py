@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+from conftest import ran
 
 from tests.client.harness import (
     SERVER,
@@ -391,8 +392,7 @@ def test_a_target_that_found_no_descriptors_is_reported():
     """A limit of the client is none of the server's doing."""
     with servers(2) as (_, ports):
         words = in_turns(ports, "--connections 20 --duration 0.2")
-        limited = ["sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words]
-        done = subprocess.run(limited, capture_output=True, text=True)
+        done = ran("sh", "-c", 'ulimit -n 20; exec "$@"', "sh", *words)
     assert "--connections 20 " in done.stderr
     assert "2 targets" in done.stderr
     served, left_out = json.loads(done.stdout)["targets"]
