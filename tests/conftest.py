@@ -19,7 +19,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +250,15 @@ def lay(folder: Path, files: Mapping[str, str | bytes]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def linked(folder: Path, *, but: Collection[str]) -> Path:
+    """Fill a folder with links to all that the project has but these; return it."""
+    folder.mkdir(exist_ok=True)
+    for path in ROOT.iterdir():
+        if path.name not in but:
+            (folder / path.name).symlink_to(path)
+    return folder
 
 
 def make(*words: str) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, linked
 
 from connlab import notebook, parameters, profiles
 
@@ -53,10 +53,7 @@ def test_what_a_text_says_of_a_command_is_what_the_profile_gives_it():
 @pytest.fixture
 def clone(tmp_path, build_dir) -> Path:
     """A folder in which a student stands: all that the project has but its runs."""
-    for path in ROOT.iterdir():
-        if path.name not in ("runs", "judged", ".git"):
-            (tmp_path / path.name).symlink_to(path)
-    return tmp_path
+    return linked(tmp_path, but=("runs", "judged", ".git"))
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ import socket
 import notebook_rules as rules
 import pandas as pd
 import pytest
+from conftest import linked
 
 from connlab.drive import servers
 from connlab.studies import winsock
@@ -110,11 +111,7 @@ def test_the_notebook_takes_a_server_at_an_address(tmp_path, monkeypatch):
     """A server of ours stands in for the one on Windows."""
     with socket.create_server(("127.0.0.3", 0)) as free:
         port = free.getsockname()[1]
-    home = tmp_path / "home"  # the project with a servers.toml of its own
-    home.mkdir()
-    for path in rules.ROOT.iterdir():
-        if path.name not in (servers.FILE, "runs"):
-            (home / path.name).symlink_to(path)
+    home = linked(tmp_path / "home", but=(servers.FILE, "runs"))
     (home / servers.FILE).write_text(ENTRY.format(port=port))
     monkeypatch.setenv("CONNLAB_HOME", str(home))
     program = rules.ROOT / "build/server"
