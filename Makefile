@@ -36,7 +36,8 @@ URING := $(if $(CC),$(shell $(URING_PROBE) | $(CC) $(CPPFLAGS) $(LDFLAGS) \
 	-x c - -luring -o /dev/null 2>/dev/null && echo yes))
 
 WARN   = -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
-WARN  += $(if $(filter-out 0 false no,$(CI)),-Werror)
+STRICT := $(filter-out 0 false no,$(CI))
+WARN  += $(if $(STRICT),-Werror)
 OPT   ?= $(if $(SAN),-O1,-O2)
 CFLAGS ?= $(OPT) -g
 SANFLAGS = $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
@@ -167,11 +168,13 @@ rewritten: setup-test
 
 fuzz: $(FUZZERS:%=fuzz-%)  ## fuzz the parsers, FUZZ_S=30 seconds each
 
+# What CI builds is as strict itself.
+LINTED = $(if $(STRICT),$(BUILD),build/lint)
 CLANG_FORMAT = find src_c tests -name "*.[ch]" -exec $(dir $(PY))clang-format
 lint: setup  ## what CI asks first: ruff, mypy, typed numbers, -Werror, ...
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 	@$(PY) -m mypy && $(PY) tools/lint_package.py && $(PY) -m connlab lint-paper
-	@$(CLANG_FORMAT) --dry-run -Werror {} + && $(SELF) build BUILD=build/lint CI=true
+	@$(CLANG_FORMAT) --dry-run -Werror {} + && $(SELF) build BUILD=$(LINTED) CI=true
 	@! LC_ALL=C.UTF-8 grep -rnE --include=*.[ch] '^.{81,}' src_c
 
 format: setup  ## let ruff lay out the Python
