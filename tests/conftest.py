@@ -23,12 +23,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
-
-# A property that holds is no less true on a machine that is busy.
-hypothesis.settings.register_profile("connlab", deadline=None)
-hypothesis.settings.load_profile("connlab")
 
 ROOT = Path(__file__).resolve().parents[1]
 #: for tests of what git tracks: sources may be unpacked from an archive

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from study_made import usable
 
@@ -36,6 +36,7 @@ def _rule(**changes) -> stopping.Rule:
     return stopping.Rule(**options)
 
 
+@settings(deadline=None)  # it is no less true on a machine that is busy
 @given(st.lists(st.floats(1, 1e6), min_size=2, max_size=30))
 def test_the_half_width_is_that_of_the_t_interval(values):
     half_width = stopping.relative_half_width(values)
