@@ -78,15 +78,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests of a kind behind each other, serial ones last, long groups first.
 
     A fixture of a module takes seconds: a set paper, a browser, a sweep of all models.
-    One process makes it, and runs all that want it; nor do serial tests of a file
-    profit from several processes. What is made at once is a fixture of the session.
+    One process makes it, and runs all of a kind that want it; with those of a later
+    kind it would wait for its turn. Nor do serial tests of a file profit from several
+    processes. What is made at once is a fixture of the session.
     A test of a minute begins as early: the cores would rest while it ends alone.
     """
     for item in items:
-        if kind_of(item) == "serial":
+        if (kind := kind_of(item)) == "serial":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif name := shared_by_file(item):
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{name}"))
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{name}-{kind}"))
     items.sort(key=lambda i: (KINDS.index(kind_of(i)), not takes_long(i)))
 
 
