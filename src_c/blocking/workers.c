@@ -3,8 +3,11 @@
 
 #include <err.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "server/stop.h"
 #include "threads.h"
 
 /* What a thread is told when it starts. */
@@ -15,11 +18,14 @@ struct worker_start {
     void *shared;
 };
 
+static atomic_bool workers_served; /* one of the threads did */
+
 static void workers_thread(void *argument)
 {
     struct worker_start start = *(struct worker_start *)argument;
     free(argument);
-    start.work(start.server, start.worker, start.shared);
+    if (start.work(start.server, start.worker, start.shared))
+        workers_served = true;
 }
 
 static bool workers_start_one(const struct worker_start *start)
@@ -63,4 +69,39 @@ unsigned workers_start(struct server *server, unsigned first, unsigned end,
     if (next.worker < end)
         workers_warn(server, next.worker, "pthread_create");
     return next.worker;
+}
+
+int workers_end(bool served, void *shared)
+{
+    bool ended = threads_wait();
+    if (ended)
+        free(shared);
+    return served || workers_served || !ended ? 0 : -1;
+}
+
+/* --- a listening socket each ------------------------------------------ */
+
+struct server workers_listen(const struct server *server, unsigned worker)
+{
+    struct server own = *server;
+    own.listen_fd = server->listen_fds[worker];
+    stop_watch_listener(own.listen_fd);
+    return own;
+}
+
+static void workers_close(int listen_fd)
+{
+    stop_unwatch_listener(listen_fd);
+    close(listen_fd);
+}
+
+void workers_unlisten(const struct server *own)
+{
+    workers_close(own->listen_fd);
+}
+
+void workers_close_rest(const struct server *server, unsigned started)
+{
+    for (unsigned i = started; i < model_workers(server); i++)
+        workers_close(server->listen_fds[i]);
 }

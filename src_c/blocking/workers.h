@@ -8,14 +8,29 @@
 
 #include "model.h"
 
-/* What a worker does until it leaves; `worker` counts from 0 in a process. */
-typedef void worker_work(struct server *server, unsigned worker, void *shared);
+/* What a worker does until it leaves; `worker` counts from 0 in a process.
+ * Returns whether it served: false when it could not set itself up. */
+typedef bool worker_work(struct server *server, unsigned worker, void *shared);
 
 /* Starts worker `first` and those after it, up to `end`: with first = 1 the
  * calling thread is to be worker 0. Returns the end that was reached. Wait for
- * them with threads_wait(). */
+ * them with workers_end(), or with threads_wait(). */
 unsigned workers_start(struct server *server, unsigned first, unsigned end,
                        worker_work *work, void *shared);
+
+/* Waits for the workers, then frees what they share, unless one of them has not
+ * left in time and still uses it. Returns what a model's run() does: -1 when
+ * none of them served; `served` says whether the calling thread did. */
+int workers_end(bool served, void *shared);
+
+/* OWN_LISTENERS: the server as a worker sees it, with the listening socket of
+ * its own, which a stop shuts from now on; and the end of that, as a socket
+ * that nobody accepts from would go on to be dealt clients. */
+struct server workers_listen(const struct server *server, unsigned worker);
+void workers_unlisten(const struct server *own);
+
+/* Closes the sockets of workers that were not started, up to the last. */
+void workers_close_rest(const struct server *server, unsigned started);
 
 /* For a worker that is a loop: where the workers outnumber the cores that they
  * may use, makes its thread SCHED_BATCH (Linux 2.6.16, sched(7)). An event for

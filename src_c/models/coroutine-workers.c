@@ -16,36 +16,17 @@
  * Needs: SO_REUSEPORT (Linux 3.9), and what coroutine needs.
  * Try:  strace -f: no futex in the workers; only main() wakes, every 50 ms.
  */
-#include <err.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "blocking/threads.h"
 #include "blocking/workers.h"
 #include "coroutine.h"
-#include "server/net.h"
-#include "server/stop.h"
 
-struct coroutine_worker {
-    struct server server; /* with the worker's own listening socket */
-    bool served;
-};
-
-/* A listener is closed with its worker, or it would go on to be dealt
- * clients. */
-static void coroutine_work(struct server *server, unsigned worker, void *shared)
+static bool coroutine_work(struct server *server, unsigned worker, void *shared)
 {
-    struct coroutine_worker *own = (struct coroutine_worker *)shared + worker;
-    int listen_fd = server->listen_fds[worker];
-    own->server = *server;
-    own->server.listen_fd = listen_fd;
-    if (worker > 0) /* the first one is watched already */
-        stop_watch_listener(listen_fd);
+    (void)shared;
+    struct server own = workers_listen(server, worker);
     workers_take_turns(server);
-    own->served =
-        coroutine_serve(&own->server, model_slot(server, worker)) == 0;
-    stop_unwatch_listener(listen_fd);
-    close(listen_fd);
+    bool served = coroutine_serve(&own, model_slot(server, worker)) == 0;
+    workers_unlisten(&own);
+    return served;
 }
 
 /* The calling thread only waits: ThreadSanitizer, which cannot deliver a
@@ -53,20 +34,9 @@ static void coroutine_work(struct server *server, unsigned worker, void *shared)
 static int coroutine_workers_run(struct server *server)
 {
     unsigned workers = model_workers(server);
-    struct coroutine_worker *all = calloc(workers, sizeof *all);
-    if (!all) {
-        warn("calloc");
-        return -1;
-    }
-    unsigned started = workers_start(server, 0, workers, coroutine_work, all);
-    for (unsigned i = started; i < workers; i++)
-        close(server->listen_fds[i]);
-    bool ended = threads_wait(), served = !ended;
-    for (unsigned i = 0; ended && i < started; i++)
-        served |= all[i].served;
-    if (ended)
-        free(all);
-    return served ? 0 : -1;
+    unsigned started = workers_start(server, 0, workers, coroutine_work, NULL);
+    workers_close_rest(server, started);
+    return workers_end(false, NULL);
 }
 
 const struct model_code coroutine_workers_model = {

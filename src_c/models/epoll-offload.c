@@ -124,7 +124,7 @@ static void offload_give_back(struct offload *offload, struct job *job)
         eventfd_write(offload->done_fd, 1);
 }
 
-static void offload_work(struct server *server, unsigned worker, void *shared)
+static bool offload_work(struct server *server, unsigned worker, void *shared)
 {
     struct offload *offload = shared;
     struct worker self = {.server = server,
@@ -140,6 +140,7 @@ static void offload_work(struct server *server, unsigned worker, void *shared)
         offload_give_back(offload, job);
     }
     send_buffers_free(&self.buffers);
+    return true;
 }
 
 /* --- the loop --------------------------------------------------------- */

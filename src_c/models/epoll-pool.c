@@ -222,12 +222,13 @@ static struct loop *pool_worker_new(struct server *server, struct pool *pool,
     return NULL;
 }
 
-static void epoll_pool_work(struct server *server, unsigned worker,
+static bool epoll_pool_work(struct server *server, unsigned worker,
                             void *shared)
 {
     const struct pool *pool = shared;
     workers_take_turns(server);
     epoll_pool_serve(pool->loops[worker]);
+    return true;
 }
 
 static void pool_free(struct pool *pool)

@@ -16,58 +16,45 @@
  */
 #include <err.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "blocking/threads.h"
 #include "blocking/workers.h"
 #include "epoll-et.h"
-#include "server/net.h"
-#include "server/stop.h"
 
 struct reuseport_worker {
     struct server server; /* with the worker's own listening socket */
     struct loop *loop;
-    bool served;
 };
 
-/* Before anybody is served, while there are descriptors for it. */
-static bool reuseport_make(struct server *server, struct reuseport_worker *own,
-                           unsigned worker)
-{
-    own->server = *server;
-    own->server.listen_fd = server->listen_fds[worker];
-    own->loop = epoll_et_new(&own->server, worker);
-    return own->loop != NULL;
-}
-
-/* A socket that nobody accepts from would go on to be given clients. */
 static void reuseport_release(struct reuseport_worker *own)
 {
-    stop_unwatch_listener(own->server.listen_fd);
-    close(own->server.listen_fd);
+    workers_unlisten(&own->server);
     epoll_et_free(own->loop);
 }
 
-static void reuseport_work(struct server *server, unsigned worker, void *shared)
+static bool reuseport_work(struct server *server, unsigned worker, void *shared)
 {
     struct reuseport_worker *own = (struct reuseport_worker *)shared + worker;
     (void)server;
-    if (worker > 0) /* the first one is watched already */
-        stop_watch_listener(own->server.listen_fd);
-    own->served = loop_listen(own->loop);
-    if (own->served)
+    bool listens = loop_listen(own->loop);
+    if (listens)
         epoll_et_serve(own->loop);
     reuseport_release(own);
+    return listens;
 }
 
-static unsigned reuseport_make_all(struct server *server,
-                                   struct reuseport_worker *all)
+/* All loops before anybody is served, while there are descriptors for them. */
+static unsigned reuseport_make(struct server *server,
+                               struct reuseport_worker *all)
 {
-    unsigned workers = model_workers(server), made = 0;
-    while (made < workers && reuseport_make(server, &all[made], made))
-        made++;
-    for (unsigned i = made; i < workers; i++)
-        close(server->listen_fds[i]);
+    unsigned made = 0, workers = model_workers(server);
+    for (; made < workers; made++) {
+        struct reuseport_worker *own = &all[made];
+        own->server = workers_listen(server, made);
+        own->loop = epoll_et_new(&own->server, made);
+        if (!own->loop)
+            break;
+    }
+    workers_close_rest(server, made);
     return made;
 }
 
@@ -79,18 +66,12 @@ static int reuseport_run(struct server *server)
         warn("calloc");
         return -1;
     }
-    unsigned made = reuseport_make_all(server, all);
+    unsigned made = reuseport_make(server, all);
     unsigned started = workers_start(server, 1, made, reuseport_work, all);
     for (unsigned i = started; i < made; i++)
         reuseport_release(&all[i]);
-    if (made > 0)
-        reuseport_work(server, 0, all);
-    bool ended = threads_wait(), served = !ended;
-    for (unsigned i = 0; ended && i < started; i++)
-        served |= all[i].served;
-    if (ended)
-        free(all);
-    return served ? 0 : -1;
+    bool served = made > 0 && reuseport_work(server, 0, all);
+    return workers_end(served, all);
 }
 
 const struct model_code epoll_reuseport_model = {.run = reuseport_run};

@@ -20,34 +20,27 @@
 #include <err.h>
 #include <stdlib.h>
 
-#include "blocking/threads.h"
 #include "blocking/workers.h"
 #include "epoll-et.h"
-#include "server/net.h"
 
-struct shared_worker {
-    struct loop *loop;
-    bool served;
-};
-
-static void epoll_shared_work(struct server *server, unsigned worker,
+static bool epoll_shared_work(struct server *server, unsigned worker,
                               void *shared)
 {
-    struct shared_worker *own = (struct shared_worker *)shared + worker;
+    struct loop *loop = ((struct loop **)shared)[worker];
     (void)server;
-    epoll_et_exclusive(own->loop);
-    own->served = loop_listen(own->loop);
-    if (own->served)
-        epoll_et_serve(own->loop);
-    epoll_et_free(own->loop);
+    epoll_et_exclusive(loop);
+    bool listens = loop_listen(loop);
+    if (listens)
+        epoll_et_serve(loop);
+    epoll_et_free(loop);
+    return listens;
 }
 
 /* All loops before anybody is served, while there are descriptors for them. */
-static unsigned epoll_shared_make(struct server *server,
-                                  struct shared_worker *all)
+static unsigned epoll_shared_make(struct server *server, struct loop **loops)
 {
     unsigned made = 0, workers = model_workers(server);
-    while (made < workers && (all[made].loop = epoll_et_new(server, made)))
+    while (made < workers && (loops[made] = epoll_et_new(server, made)))
         made++;
     return made;
 }
@@ -55,23 +48,17 @@ static unsigned epoll_shared_make(struct server *server,
 /* Worker 0 is the calling thread. */
 static int epoll_shared_run(struct server *server)
 {
-    struct shared_worker *all = calloc(model_workers(server), sizeof *all);
-    if (!all) {
+    struct loop **loops = calloc(model_workers(server), sizeof *loops);
+    if (!loops) {
         warn("calloc");
         return -1;
     }
-    unsigned made = epoll_shared_make(server, all);
-    unsigned end = workers_start(server, 1, made, epoll_shared_work, all);
+    unsigned made = epoll_shared_make(server, loops);
+    unsigned end = workers_start(server, 1, made, epoll_shared_work, loops);
     for (unsigned i = end; i < made; i++)
-        epoll_et_free(all[i].loop);
-    if (made > 0)
-        epoll_shared_work(server, 0, all);
-    bool ended = threads_wait(), served = !ended;
-    for (unsigned i = 0; ended && i < end; i++)
-        served |= all[i].served;
-    if (ended)
-        free(all);
-    return served ? 0 : -1;
+        epoll_et_free(loops[i]);
+    bool served = made > 0 && epoll_shared_work(server, 0, loops);
+    return workers_end(served, loops);
 }
 
 const struct model_code epoll_shared_model = {.run = epoll_shared_run};

@@ -35,13 +35,14 @@ struct epoll_workers {
     struct loop *loops[]; /* of each worker */
 };
 
-static void epoll_workers_work(struct server *server, unsigned worker,
+static bool epoll_workers_work(struct server *server, unsigned worker,
                                void *shared)
 {
     struct epoll_workers *all = shared;
     (void)server;
     epoll_et_serve(all->loops[worker]);
     epoll_et_free(all->loops[worker]);
+    return true;
 }
 
 /* One more loop, which ends after the acceptor has. */

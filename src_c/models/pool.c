@@ -25,13 +25,14 @@
 #include "blocking/queue.h"
 #include "blocking/threads.h"
 
-static void pool_work(struct server *server, unsigned worker, void *shared)
+static bool pool_work(struct server *server, unsigned worker, void *shared)
 {
     struct arrival arrival;
     stats_add(&server->stats->workers_started, 1);
     while (queue_take(shared, &arrival))
         blocking_serve_fd(server, model_slot(server, worker), arrival.fd,
                           &arrival.peer);
+    return true;
 }
 
 static void pool_accept_all(struct server *server, struct queue *queue)

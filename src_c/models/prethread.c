@@ -18,21 +18,19 @@
  */
 #include "blocking/blocking.h"
 #include "blocking/workers.h"
-#include "blocking/threads.h"
 
-static void prethread_work(struct server *server, unsigned worker, void *shared)
+static bool prethread_work(struct server *server, unsigned worker, void *shared)
 {
     (void)shared;
     stats_add(&server->stats->workers_started, 1);
     blocking_serve_all(server, model_slot(server, worker));
+    return true;
 }
 
 static int prethread_run(struct server *server)
 {
     workers_start(server, 1, model_workers(server), prethread_work, NULL);
-    prethread_work(server, 0, NULL);
-    threads_wait();
-    return 0;
+    return workers_end(prethread_work(server, 0, NULL), NULL);
 }
 
 const struct model_code prethread_model = {.run = prethread_run};

@@ -29,7 +29,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "blocking/threads.h"
 #include "blocking/workers.h"
 
 enum { RING_NOT_YET = -1, RING_CLOSED = -2 };
@@ -53,24 +52,24 @@ static void table_tell(struct ring_table *table, unsigned worker, int ring_fd)
     pthread_mutex_unlock(&table->lock);
 }
 
-static void handover_work(struct server *server, unsigned worker, void *shared)
+static bool handover_work(struct server *server, unsigned worker, void *shared)
 {
     struct ring_table *table = shared;
     struct uring_loop *loop =
         uring_loop_new(&table->fed, model_slot(server, worker));
-    bool open = loop && uring_loop_open(loop);
+    bool opened = loop && uring_loop_open(loop);
     workers_take_turns(server);
-    if (open)
+    if (opened)
         stats_add(&server->stats->workers_started, 1);
-    while (open) {
+    for (bool open = opened; open; open = uring_loop_reopen(loop)) {
         table_tell(table, worker, loop->ring.ring_fd);
         uring_serve(loop);
         table_tell(table, worker, RING_CLOSED);
-        open = uring_loop_reopen(loop);
     }
     table_tell(table, worker, RING_CLOSED);
     if (loop)
         uring_loop_free(loop);
+    return opened;
 }
 
 /* --- the acceptor ----------------------------------------------------- */
@@ -214,10 +213,9 @@ static int uring_handover_run(struct server *server)
     workers_take_turns(server);
     if (serves)
         accept_for_all(server, table, &ring);
-    if (threads_wait())
-        free(table);
+    int status = workers_end(serves, table);
     uring_close(&ring);
-    return serves ? 0 : -1;
+    return status;
 }
 
 #else

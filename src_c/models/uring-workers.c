@@ -23,54 +23,25 @@
 
 #ifdef HAVE_URING
 
-#include <err.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include "blocking/threads.h"
 #include "blocking/workers.h"
-#include "server/stop.h"
 
-struct uring_worker {
-    struct server server; /* with the worker's own listening socket */
-    bool served;
-};
-
-/* A listener whose worker has ended would go on to be dealt clients. */
-static void uring_work(struct server *server, unsigned worker, void *shared)
+static bool uring_work(struct server *server, unsigned worker, void *shared)
 {
-    struct uring_worker *own = (struct uring_worker *)shared + worker;
-    if (worker > 0) /* the first one is watched already */
-        stop_watch_listener(own->server.listen_fd);
+    (void)shared;
+    struct server own = workers_listen(server, worker);
     workers_take_turns(server);
-    own->served =
-        uring_run(&own->server, model_slot(server, worker), uring_serve) == 0;
-    stop_unwatch_listener(own->server.listen_fd);
-    close(own->server.listen_fd);
+    bool served = uring_run(&own, model_slot(server, worker), uring_serve) == 0;
+    workers_unlisten(&own);
+    return served;
 }
 
+/* Worker 0 is the calling thread. */
 static int uring_workers_run(struct server *server)
 {
     unsigned workers = model_workers(server);
-    struct uring_worker *all = calloc(workers, sizeof *all);
-    if (!all) {
-        warn("calloc");
-        return -1;
-    }
-    for (unsigned i = 0; i < workers; i++) {
-        all[i].server = *server;
-        all[i].server.listen_fd = server->listen_fds[i];
-    }
-    unsigned started = workers_start(server, 1, workers, uring_work, all);
-    for (unsigned i = started; i < workers; i++)
-        close(server->listen_fds[i]);
-    uring_work(server, 0, all);
-    bool ended = threads_wait(), served = !ended;
-    for (unsigned i = 0; ended && i < started; i++)
-        served |= all[i].served;
-    if (ended)
-        free(all);
-    return served ? 0 : -1;
+    unsigned started = workers_start(server, 1, workers, uring_work, NULL);
+    workers_close_rest(server, started);
+    return workers_end(uring_work(server, 0, NULL), NULL);
 }
 
 #else
