@@ -82,18 +82,28 @@ static void co_take_turns(struct stackful_client *client)
 
 /* --- the calls that blocking.c makes ------------------------------------- */
 
+/* Waits for the event as long as the client is waited for. False: all are to
+ * leave. Else one call may follow. With *late it is the last: the deadline has
+ * passed, but perhaps while others were served, and what has come by now, or
+ * finds room, is in time. */
+static bool co_await_socket(struct stackful_client *client, unsigned event,
+                            bool *late)
+{
+    const struct conn *conn = &client->co.conn;
+    *late = !co_await(&client->co.task, event, co_deadline_ns(conn));
+    return !*late || co_deadline_passed(conn);
+}
+
 static ssize_t co_receive(struct conn *conn, char *buffer, size_t size)
 {
     struct stackful_client *client = stackful_client_of(conn);
     co_take_turns(client);
     client->sends = 0;
-    for (;;) {
-        if (!co_await(&client->co.task, TASK_IN, co_deadline_ns(conn))) {
-            errno = EAGAIN; /* too late, or else as if the client had left */
-            return co_deadline_passed(conn) ? -1 : 0;
-        }
+    for (bool late;;) {
+        if (!co_await_socket(client, TASK_IN, &late))
+            return 0; /* as if the client had left */
         ssize_t n = recv(conn->fd, buffer, size, 0);
-        if (!co_client_drained(&client->co, n, size) || n >= 0)
+        if (!co_client_drained(&client->co, n, size) || n >= 0 || late)
             return n;
     }
 }
@@ -122,17 +132,17 @@ static ssize_t co_send(struct conn *conn)
     struct stackful_client *client = stackful_client_of(conn);
     if (!co_take_turns_sending(client))
         return -1;
-    for (;;) {
+    for (bool late = false;;) {
         struct span out = conn_unsent(conn);
         ssize_t n = send(conn->fd, out.bytes, out.length, MSG_NOSIGNAL);
-        if (n >= 0 || errno != EAGAIN)
+        if (n >= 0 || errno != EAGAIN || late)
             return n;
         client->co.task.events &= (uint8_t)~TASK_OUT;
         if (!co_save_output(conn))
             return -1;
-        if (!co_await(&client->co.task, TASK_OUT, co_deadline_ns(conn))) {
+        if (!co_await_socket(client, TASK_OUT, &late)) {
             /* Not before: errno is the thread's, and others ran. */
-            errno = co_deadline_passed(conn) ? EAGAIN : ECANCELED;
+            errno = ECANCELED;
             return -1;
         }
     }

@@ -148,10 +148,12 @@ static void epoll_pool_client(struct loop *loop, struct source *source,
 {
     struct client *client = client_of(source);
     uint64_t now = loop->timed ? clock_now_ns() : 0;
+    uint64_t limit = atomic_exchange(&client->limit, LIMIT_NONE);
     source->interest = 0;
-    client->limit = LIMIT_NONE;
     conn_move(&client->conn, &loop->worker);
-    if (conn_deadline_ns(&client->conn) <= now)
+    if (limit == LIMIT_CUT)
+        client_advance(loop, client, conn_timed_out(&client->conn));
+    else if (conn_deadline_ns(&client->conn) <= now)
         client_timer(loop, client, now);
     else
         serve_client(loop, source, ready);

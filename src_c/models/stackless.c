@@ -89,15 +89,27 @@ static bool stackless_quota_spent(struct stackless_client *client)
     return client->calls++ >= CALLS_QUOTA + (receives ? 0 : SENDS_QUOTA);
 }
 
-/* The socket did not get ready: too late, or all are to leave. */
-static void stackless_give_up(struct conn *conn)
+/* The socket did not get ready: all are to leave; or its deadline has passed,
+ * but perhaps while others were served: what has come by now, or finds room, is
+ * in time. */
+static void stackless_not_ready(struct stackless_client *client)
 {
-    if (co_deadline_passed(conn))
-        conn_timed_out(conn);
-    else if (conn->want == WANT_READ)
-        conn_received(conn, NULL, 0); /* as if the client had left */
+    struct conn *conn = &client->co.conn;
+    bool reads = conn->want == WANT_READ;
+    if (!co_deadline_passed(conn)) {
+        if (reads)
+            conn_received(conn, NULL, 0); /* as if the client had left */
+        else
+            conn_failed(conn, ECANCELED);
+        return;
+    }
+    if (reads)
+        stackless_receive(client);
     else
-        conn_failed(conn, ECANCELED);
+        stackless_send(client);
+    bool waits = conn->want == WANT_READ || conn->want == WANT_WRITE;
+    if (waits && co_deadline_passed(conn))
+        conn_timed_out(conn);
 }
 
 /* --- the tasks ------------------------------------------------------------ */
@@ -126,14 +138,14 @@ static void stackless_serve_client(struct task *task)
             if (came)
                 stackless_receive(client);
             else
-                stackless_give_up(conn);
+                stackless_not_ready(client);
         } else if (conn->want == WANT_WRITE && task->events & TASK_OUT) {
             stackless_send(client);
         } else if (conn->want == WANT_WRITE) {
             stackless_save_output(client);
             STACKLESS_AWAIT(line, task, TASK_OUT, co_deadline_ns(conn), came);
             if (!came)
-                stackless_give_up(conn);
+                stackless_not_ready(client);
         } else if (conn->want == WANT_SLEEP) {
             STACKLESS_AWAIT(line, task, TASK_GONE, conn->wake_ns, came);
             if (came)

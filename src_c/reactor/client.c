@@ -9,6 +9,7 @@
  * wants next is kept in its conn; each event goes on from there.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -71,6 +72,17 @@ static void client_list_remove(struct client_list *list, struct client *client)
 /* Bit 0 of a limit: the client waits to be sent to, not for what it sends. */
 enum { LIMIT_SEND = 1 };
 
+/* Whether what the client waits for has come, or has room: in time then, if no
+ * loop has taken the event yet. */
+static bool client_is_ready(const struct client *client, uint64_t limit)
+{
+    struct pollfd ready = {.fd = client->conn.fd,
+                           .events = limit & LIMIT_SEND ? POLLOUT : POLLIN};
+    return poll(&ready, 1, 0) > 0;
+}
+
+/* A loop that takes an event of the client at this moment has set its limit to
+ * LIMIT_NONE, or finds LIMIT_CUT there. */
 void client_list_cut(struct client_list *list, uint64_t now_ns)
 {
     pthread_mutex_lock(&list->lock);
@@ -78,7 +90,8 @@ void client_list_cut(struct client_list *list, uint64_t now_ns)
          at = at->after) {
         struct client *client = OWNER_OF(at, struct client, open);
         uint64_t limit = client->limit;
-        if (limit <= now_ns)
+        if (limit <= now_ns && !client_is_ready(client, limit) &&
+            atomic_compare_exchange_strong(&client->limit, &limit, LIMIT_CUT))
             shutdown(client->conn.fd, limit & LIMIT_SEND ? SHUT_RDWR : SHUT_RD);
     }
     pthread_mutex_unlock(&list->lock);
@@ -343,19 +356,16 @@ static void client_begin(struct loop *loop, struct client *client)
 }
 
 /* Its deadline has passed, but perhaps while the loop served others: what has
- * come by now, or finds room, is in time. (Where loops share their clients the
- * socket has been shut, see client_list_cut(), and says the end.) */
+ * come by now, or finds room, is in time. */
 __attribute__((noinline)) static void
 client_cut(struct loop *loop, struct client *client, uint64_t now_ns)
 {
     struct source *source = &client->source;
     struct conn *conn = &client->conn;
     enum want want = (enum want)conn->want;
-    if (!loop->shared) {
-        source->ready |= want == WANT_READ ? READY_IN : READY_OUT;
-        want = want == WANT_READ ? client_receive(loop, client)
-                                 : client_send(loop, client);
-    }
+    source->ready |= want == WANT_READ ? READY_IN : READY_OUT;
+    want = want == WANT_READ ? client_receive(loop, client)
+                             : client_send(loop, client);
     if (source->away)
         return;
     bool waits = want == WANT_READ || want == WANT_WRITE;

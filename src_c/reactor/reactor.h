@@ -93,14 +93,18 @@ struct client_list {
     struct node clients;
 };
 
+/* A client's limit where it does not wait; and where it has waited for too long,
+ * and its socket was shut. */
 #define LIMIT_NONE UINT64_MAX
+#define LIMIT_CUT (UINT64_MAX / 2)
 
 void client_list_init(struct client_list *list);
 void client_list_destroy(struct client_list *list);
 
 /* With --timeout-…, for loops that share clients, where no loop has a timer for
  * a client that any of them may be serving: shuts down those that have waited
- * for too long. That is an event, and the loop which takes it cuts them. */
+ * for too long, unless their sockets are ready. That is an event, and the loop
+ * which takes it finds LIMIT_CUT, and cuts them. */
 void client_list_cut(struct client_list *list, uint64_t now_ns);
 
 /* A loop receives from some clients of echo before it answers them: while one

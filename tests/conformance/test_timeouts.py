@@ -22,6 +22,7 @@ from tests.conformance.harness import (
     fixed_workers,
     is_quiet,
     names,
+    one_a_family,
     receive,
     receive_all,
     refused,
@@ -216,13 +217,11 @@ def test_a_limit_that_is_no_number_of_seconds_is_refused(value):
     assert "86400" in message
 
 
-#: what computes for one client in the thread that waits for others; in epoll-pool the
-#: socket of one that is late may have been shut before anybody looks at it
+#: what computes for one client in the thread that waits for others
 LOOPS = [
     name
     for family in ("readiness", "completion", "coroutine")
     for name in names(family=family)
-    if name != "epoll-pool"
 ]
 
 
@@ -245,6 +244,34 @@ def test_who_sent_in_time_is_answered_by_a_loop_that_was_busy(model):
         stats = server.stop()
     assert stats["requests"] == 4
     assert 1 <= stats["timeouts"]["idle"] <= 2
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("model", LOOPS)
+def test_who_sent_in_time_is_answered_by_a_loop_that_stood_still(model):
+    """The wait of a process that was stopped ends, and tells of nobody (EINTR)."""
+    flags = ["--timeout-idle", LIMIT_S, *fixed_workers(model, 1)]
+    with serving(model, *flags) as server, server.connect() as sock:
+        assert echoes(sock)
+        with server.halted():
+            sock.sendall(b"in time")
+            time.sleep(2 * LIMIT_S)
+        assert receive(sock, 7) == b"in time"
+
+
+@pytest.mark.timed
+@pytest.mark.parametrize("model", one_a_family(LOOPS))
+def test_who_read_in_time_is_sent_the_rest_by_a_loop_that_stood_still(model):
+    flags = ["--timeout-idle", ROOM_S, *fixed_workers(model, 1)]
+    with serving(model, *flags) as server, server.connect() as sock:
+        left = fill(sock)
+        sock.settimeout(PATIENCE_S)
+        with server.halted():
+            while not is_quiet(sock, 0.05):
+                left -= len(sock.recv(1 << 20))
+            time.sleep(1.5 * ROOM_S)
+        assert left > 0
+        assert len(receive(sock, left)) == left
 
 
 @pytest.mark.timed
