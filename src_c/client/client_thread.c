@@ -357,11 +357,25 @@ static bool awaits_turn(const struct client_thread *t)
            !t->asking_once && !t->in_slice;
 }
 
+/* The run is over, with nothing under way; or the phase or slice, by what was
+ * seen outside the wait, as where a connection is refused at once, or a user is
+ * given up: no event will tell. */
+static bool is_over(const struct client_thread *t)
+{
+    const struct thread_target *target = t->current;
+    bool asks = t->in_slice || !plan_is_sliced(t->plan);
+    if (t->phase == PHASE_CONNECTING)
+        return t->tried == t->count;
+    if (t->phase == PHASE_LOADING && asks)
+        return target->active_count && target->live_count == 0;
+    return t->phase == PHASE_OVER && target->in_flight == 0;
+}
+
 /* How long the engine may sleep; 0: it should only look. */
 static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
 {
     uint64_t due = due_ns(t, now_ns), spin = t->plan->spin_ns;
-    if (spin == UINT64_MAX || may_connect(t, now_ns) ||
+    if (spin == UINT64_MAX || is_over(t) || may_connect(t, now_ns) ||
         (may_start(t) && thread_may_ask(t->current, now_ns)) || due <= now_ns ||
         due - now_ns <= spin)
         return 0;

@@ -82,6 +82,14 @@ def test_nobody_listens(engine):
     assert result["self"]["waiting_share"] is None
 
 
+@pytest.mark.timed
+def test_the_end_is_seen_as_soon_as_nobody_is_left(engine):
+    """Connects that are refused at once are no events that a wait would end with."""
+    with reserved_port() as port:
+        lives = [client(port, f"--connections 9 {engine}")["self"] for _ in range(5)]
+    assert min(life["seconds"] for life in lives) < 0.018
+
+
 def test_backlog_that_is_full(engine):
     with socket.create_server(("127.0.0.1", 0), backlog=1) as listener:
         port = listener.getsockname()[1]
