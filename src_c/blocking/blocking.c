@@ -100,14 +100,6 @@ void blocking_converse(struct conn *conn, char *buffer, size_t size,
     }
 }
 
-void blocking_serve(struct conn *conn, char *buffer, size_t size,
-                    const struct blocking_calls *calls)
-{
-    blocking_converse(conn, buffer, size, calls);
-    conn_close(conn);
-    conn_free(conn, 0);
-}
-
 void blocking_limit_waits(const struct server *server, int fd)
 {
     uint64_t us = (server->options.timeout_ns[TIMEOUT_IDLE] + 999) / 1000;
@@ -128,7 +120,9 @@ void blocking_serve_fd(struct server *server, unsigned index, int fd,
     if (!conn)
         return;
     blocking_limit_waits(server, fd);
-    blocking_serve(conn, buffers.in, sizeof buffers.in, &blocking_kernel);
+    blocking_converse(conn, buffers.in, sizeof buffers.in, &blocking_kernel);
+    conn_close(conn);
+    conn_free(conn, 0);
 }
 
 void blocking_serve_all(struct server *server, unsigned index)

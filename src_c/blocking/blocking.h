@@ -46,10 +46,6 @@ void blocking_limit_waits(const struct server *server, int fd);
 void blocking_converse(struct conn *conn, char *buffer, size_t size,
                        const struct blocking_calls *calls);
 
-/* Serves the connection to its end and closes it. */
-void blocking_serve(struct conn *conn, char *buffer, size_t size,
-                    const struct blocking_calls *calls);
-
 /* Opens a connection on fd as `worker` index and serves it, buffers on the
  * stack: what a thread or process does with a socket it was given. */
 void blocking_serve_fd(struct server *server, unsigned index, int fd,
