@@ -210,7 +210,7 @@ void loop_end(struct loop *loop)
         if (client->conn.worker == &loop->worker)
             client_close(loop, client);
     }
-    reactor_redis_close(loop);
+    redis_pool_close_all(&loop->redis.pool);
     free_closed(loop);
 }
 

@@ -74,8 +74,3 @@ void reactor_redis_ready(struct loop *loop, struct source *source)
     long index = source - loop->redis_sources;
     redis_async_ready(&loop->redis, &loop->redis.pool.conns[index]);
 }
-
-void reactor_redis_close(struct loop *loop)
-{
-    redis_pool_close_all(&loop->redis.pool);
-}

@@ -15,7 +15,4 @@ void reactor_redis_init(struct loop *loop);
 /* A SOURCE_REDIS is ready. */
 void reactor_redis_ready(struct loop *loop, struct source *source);
 
-/* Closes the connections. No client may be left. */
-void reactor_redis_close(struct loop *loop);
-
 #endif

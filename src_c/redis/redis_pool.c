@@ -194,18 +194,17 @@ enum redis_next redis_request_start(struct redis_pool *pool,
     return REDIS_DONE;
 }
 
-enum want redis_request_converse(struct redis_pool *pool,
-                                 struct redis_request *request,
-                                 redis_wait *wait, uint64_t deadline_ns)
+void redis_request_converse(struct redis_pool *pool,
+                            struct redis_request *request, redis_wait *wait,
+                            uint64_t deadline_ns)
 {
     enum redis_next next = redis_request_start(pool, request);
     while (next != REDIS_DONE) {
         bool out = next == REDIS_NEEDS_WRITE;
         if (!wait(request, request->redis->fd, out, deadline_ns)) {
             redis_request_fail(pool, request, errno);
-            break;
+            return;
         }
         next = redis_request_advance(pool, request);
     }
-    return (enum want)request->conn->want;
 }

@@ -91,9 +91,10 @@ typedef bool redis_wait(struct redis_request *request, int fd, bool out,
                         uint64_t deadline_ns);
 
 /* Start to end of an assigned request, for models whose code may stop in the
- * middle: threads, processes, coroutines. Returns what conn wants next. */
-enum want redis_request_converse(struct redis_pool *pool,
-                                 struct redis_request *request,
-                                 redis_wait *wait, uint64_t deadline_ns);
+ * middle: threads, processes, coroutines. It leaves the next want in
+ * conn->want. */
+void redis_request_converse(struct redis_pool *pool,
+                            struct redis_request *request, redis_wait *wait,
+                            uint64_t deadline_ns);
 
 #endif
