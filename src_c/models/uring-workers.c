@@ -45,13 +45,7 @@ static int uring_workers_run(struct server *server)
 }
 
 #else
-
-static int uring_workers_run(struct server *server)
-{
-    (void)server;
-    return -1;
-}
-
+#define uring_workers_run NULL /* uring_missing() says why */
 #endif
 
 const struct model_code uring_workers_model = {
