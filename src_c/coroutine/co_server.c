@@ -134,16 +134,9 @@ void co_client_end(struct co_client *client)
     task_end(&client->task);
 }
 
-uint64_t co_deadline_ns(const struct conn *conn)
-{
-    uint64_t deadline_ns = conn_deadline_ns(conn);
-    return deadline_ns == UINT64_MAX ? 0 : deadline_ns;
-}
-
 bool co_deadline_passed(const struct conn *conn)
 {
-    uint64_t deadline_ns = conn_deadline_ns(conn);
-    return deadline_ns != UINT64_MAX && clock_now_ns() >= deadline_ns;
+    return clock_now_ns() >= conn_deadline_ns(conn);
 }
 
 /* --- requests to Redis ---------------------------------------------------- */

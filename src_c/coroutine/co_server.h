@@ -56,9 +56,8 @@ bool co_client_drained(struct co_client *client, ssize_t n, size_t size);
 /* Closes the connection, and ends its task: the last call of it. */
 void co_client_end(struct co_client *client);
 
-/* For task_wait(): conn_deadline_ns(), or 0 for none; and, when the event did
- * not come, whether that is why: else a stop is overdue, or memory is out. */
-uint64_t co_deadline_ns(const struct conn *conn);
+/* Whether an event did not come because the connection's deadline has passed:
+ * else a stop is overdue, or memory is out. */
 bool co_deadline_passed(const struct conn *conn);
 
 /* Joins the queue for a connection to Redis: wait for TASK_TURN. */

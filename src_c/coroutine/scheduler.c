@@ -87,7 +87,7 @@ bool task_wait(struct task *task, unsigned events, uint64_t deadline_ns)
     if (stop_overdue())
         return false;
     task->awaited = (uint8_t)events;
-    if (deadline_ns == 0 || task_ready(task) ||
+    if (deadline_ns == UINT64_MAX || task_ready(task) ||
         timers_set(timers, &task->timer, deadline_ns))
         return true;
     task->awaited = 0;

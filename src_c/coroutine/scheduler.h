@@ -86,8 +86,9 @@ bool scheduler_watch(struct scheduler *scheduler, int fd, struct task **user);
 void task_wake(struct task *task);
 void task_tell(struct task *task, unsigned events);
 
-/* Begins to wait for any of the events, or until deadline_ns (0: no timer).
- * False when there is no waiting: a stop is overdue, or memory is out. */
+/* Begins to wait for any of the events, or until deadline_ns (UINT64_MAX:
+ * for ever). False when there is no waiting: a stop is overdue, or memory is
+ * out. */
 bool task_wait(struct task *task, unsigned events, uint64_t deadline_ns);
 
 /* Whether what the task waits for is there already. */

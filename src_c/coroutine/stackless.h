@@ -10,7 +10,7 @@
  *         STACKLESS_BEGIN(line);
  *         for (;;) {
  *             bool came;
- *             STACKLESS_AWAIT(line, task, TASK_IN, 0, came);
+ *             STACKLESS_AWAIT(line, task, TASK_IN, UINT64_MAX, came);
  *             ...
  *         }
  *         STACKLESS_END();
@@ -38,8 +38,8 @@
     case __LINE__:;                                                            \
     } while (0)
 
-/* As task_wait(): until one of the events came, or until deadline_ns (0: no
- * time). `came` says which; set behind the wait, it may be a local variable. */
+/* As task_wait(): until one of the events came, or until deadline_ns. `came`
+ * says which; set behind the wait, it may be a local variable. */
 #define STACKLESS_AWAIT(line, task, wanted, deadline_ns, came)                 \
     do {                                                                       \
         *(line) = __LINE__;                                                    \

@@ -55,8 +55,8 @@ static struct stackful_client *stackful_client_of(struct conn *conn)
 
 /* --- waiting, seen from a coroutine -------------------------------------- */
 
-/* Switches away until one of the events comes, or until deadline_ns (0: none).
- * False when none came: too late, or all are to leave. */
+/* Switches away until one of the events comes, or until deadline_ns. False when
+ * none came: too late, or all are to leave. */
 static bool co_await(struct task *task, unsigned events, uint64_t deadline_ns)
 {
     if (!task_wait(task, events, deadline_ns))
@@ -90,7 +90,7 @@ static bool co_await_socket(struct stackful_client *client, unsigned event,
                             bool *late)
 {
     const struct conn *conn = &client->co.conn;
-    *late = !co_await(&client->co.task, event, co_deadline_ns(conn));
+    *late = !co_await(&client->co.task, event, conn_deadline_ns(conn));
     return !*late || co_deadline_passed(conn);
 }
 
@@ -247,7 +247,7 @@ static void co_accept_clients(void *value)
             task->events = 0;
         if (accepts % CALLS_QUOTA == 0)
             co_let_others(task);
-        co_await(task, TASK_IN, 0);
+        co_await(task, TASK_IN, UINT64_MAX);
     }
     co_accept_end(loop, task);
 }

@@ -134,7 +134,7 @@ static void stackless_serve_client(struct task *task)
             task_wake(task);
             STACKLESS_YIELD(line);
         } else if (conn->want == WANT_READ) {
-            STACKLESS_AWAIT(line, task, TASK_IN, co_deadline_ns(conn), came);
+            STACKLESS_AWAIT(line, task, TASK_IN, conn_deadline_ns(conn), came);
             if (came)
                 stackless_receive(client);
             else
@@ -143,7 +143,7 @@ static void stackless_serve_client(struct task *task)
             stackless_send(client);
         } else if (conn->want == WANT_WRITE) {
             stackless_save_output(client);
-            STACKLESS_AWAIT(line, task, TASK_OUT, co_deadline_ns(conn), came);
+            STACKLESS_AWAIT(line, task, TASK_OUT, conn_deadline_ns(conn), came);
             if (!came)
                 stackless_not_ready(client);
         } else if (conn->want == WANT_SLEEP) {

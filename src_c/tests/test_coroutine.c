@@ -158,7 +158,7 @@ static void read_three(struct task *task)
     STACKLESS_BEGIN(&reader->line);
     assert(task_watch(task, reader->fd, EPOLLIN));
     while (reader->came < 3) {
-        STACKLESS_AWAIT(&reader->line, task, TASK_IN, 0, came);
+        STACKLESS_AWAIT(&reader->line, task, TASK_IN, UINT64_MAX, came);
         assert(came);
         char byte;
         assert(read(reader->fd, &byte, 1) == 1 && byte == 'x');
