@@ -63,8 +63,7 @@ pid_t children_wait(struct stats *stats, bool *failed)
     while (pid < 0 && errno == EINTR);
     if (pid < 0)
         return -1;
-    if (!children_note_end(stats, pid, status) && failed)
-        *failed = true;
+    *failed |= !children_note_end(stats, pid, status);
     return pid;
 }
 
@@ -101,9 +100,11 @@ void children_reap_always(struct stats *stats)
     sigaction(SIGCHLD, &action, NULL);
 }
 
-void children_wait_all(struct stats *stats)
+bool children_wait_all(struct stats *stats)
 {
+    bool failed = false;
     signal(SIGCHLD, SIG_DFL);
-    while (children_wait(stats, NULL) > 0)
+    while (children_wait(stats, &failed) > 0)
         continue;
+    return !failed;
 }

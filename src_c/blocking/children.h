@@ -16,7 +16,7 @@ pid_t children_fork(int listen_fd);
 
 /* Waits for a child to end; returns its id, or -1 when there is none left.
  * One that did not exit with status 0 is counted and said on standard error;
- * *failed, unless NULL, becomes true. */
+ * *failed becomes true. */
 pid_t children_wait(struct stats *stats, bool *failed);
 
 /* The same for one that has ended already; returns 0 when there is none. */
@@ -25,7 +25,8 @@ pid_t children_reap(struct stats *stats);
 /* From now on children are reaped when they end, by a signal's handler. */
 void children_reap_always(struct stats *stats);
 
-/* Back to children_wait(), which returns once the last one has ended. */
-void children_wait_all(struct stats *stats);
+/* Waits for all of them, no longer by a signal's handler. Returns whether each
+ * exited with status 0. */
+bool children_wait_all(struct stats *stats);
 
 #endif

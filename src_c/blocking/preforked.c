@@ -131,8 +131,7 @@ bool preforked_await(struct preforked *p, int fd, short events)
 
 void preforked_end(struct preforked *p)
 {
-    while (children_wait(p->server->stats, NULL) > 0)
-        continue;
+    children_wait_all(p->server->stats);
     sigprocmask(SIG_SETMASK, &p->awake, NULL);
     free(p->children);
 }

@@ -117,10 +117,7 @@ static int server_run_processes(struct server *server, const int *listen_fds)
         server_close_all(server->listen_fds, each);
     }
     print_ready(server);
-    bool failed = false;
-    while (children_wait(server->stats, &failed) > 0)
-        continue;
-    return failed;
+    return !children_wait_all(server->stats);
 }
 
 static int server_run_process(struct server *server, const int *listen_fds)
