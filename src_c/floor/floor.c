@@ -47,11 +47,14 @@ static const char *const what_names[WHATS] = {
 
 enum { REPEATS_MAX = 1000 };
 
-static struct floor_echo echoes[REPEATS_MAX];
-static double costs[WHATS][REPEATS_MAX];       /* ns; the neighbour's a ratio */
-static double calls[FLOOR_CALLS][REPEATS_MAX]; /* ns */
-static struct floor_trip trips[REPEATS_MAX];
-static struct floor_overshoot sleeps[REPEATS_MAX];
+/* A number per repeat of each value; a cost in ns, the neighbour's a ratio. */
+static double requests[REPEATS_MAX], requests_per_s[REPEATS_MAX];
+static double server_cpu_per_request_s[REPEATS_MAX];
+static double client_cpu_per_request_s[REPEATS_MAX];
+static double trip_ns[REPEATS_MAX], trip_server_cpu_ns[REPEATS_MAX];
+static double late_p50_ns[REPEATS_MAX], late_p99_ns[REPEATS_MAX];
+static double late_max_ns[REPEATS_MAX];
+static double costs[WHATS][REPEATS_MAX], calls[FLOOR_CALLS][REPEATS_MAX];
 
 /* --- the command line ---------------------------------------------------- */
 
@@ -167,6 +170,31 @@ static void default_cores(int cores[2])
 
 /* --- measuring and printing ---------------------------------------------- */
 
+static void measure_echo(const struct floor_plan *plan, unsigned i)
+{
+    struct floor_echo echo = floor_echo(plan);
+    double cpu_s = echo.server_cpu_s;
+    requests[i] = (double)echo.requests;
+    requests_per_s[i] = requests[i] / echo.seconds;
+    server_cpu_per_request_s[i] = cpu_s < 0 ? -1 : cpu_s / requests[i];
+    client_cpu_per_request_s[i] = echo.client_cpu_s / requests[i];
+}
+
+static void measure_ping_pong(const struct floor_plan *plan, unsigned i)
+{
+    struct floor_trip trip = floor_ping_pong(plan);
+    trip_ns[i] = trip.ns;
+    trip_server_cpu_ns[i] = trip.server_cpu_ns;
+}
+
+static void measure_timer(const struct floor_plan *plan, unsigned i)
+{
+    struct floor_overshoot late = floor_timer(plan);
+    late_p50_ns[i] = late.median_ns;
+    late_p99_ns[i] = late.p99_ns;
+    late_max_ns[i] = late.max_ns;
+}
+
 static void measure_calls(const struct floor_plan *plan, unsigned i)
 {
     double ns[FLOOR_CALLS];
@@ -178,76 +206,31 @@ static void measure_calls(const struct floor_plan *plan, unsigned i)
 static void measure(const struct floor_plan *plan, enum what what, unsigned i)
 {
     switch (what) {
-    case ECHO: echoes[i] = floor_echo(plan); break;
-    case PING_PONG: trips[i] = floor_ping_pong(plan); break;
+    case ECHO: measure_echo(plan, i); break;
+    case PING_PONG: measure_ping_pong(plan, i); break;
     case SWITCH: costs[what][i] = floor_switch_ns(plan); break;
     case THREAD: costs[what][i] = floor_thread_ns(plan); break;
     case PROCESS: costs[what][i] = floor_process_ns(plan); break;
-    case TIMER: sleeps[i] = floor_timer(plan); break;
+    case TIMER: measure_timer(plan, i); break;
     case NEIGHBOUR: costs[what][i] = floor_neighbour(plan); break;
     case CALLS: measure_calls(plan, i); break;
     case WHATS: break;
     }
 }
 
-static double throughput(unsigned i)
-{
-    return (double)echoes[i].requests / echoes[i].seconds;
-}
-
-static double server_cpu_per_request(unsigned i)
-{
-    double cpu = echoes[i].server_cpu_s;
-    return cpu < 0 ? -1 : cpu / (double)echoes[i].requests;
-}
-
-static double client_cpu_per_request(unsigned i)
-{
-    return echoes[i].client_cpu_s / (double)echoes[i].requests;
-}
-
-static double requests(unsigned i)
-{
-    return (double)echoes[i].requests;
-}
-
-static double trip_ns(unsigned i)
-{
-    return trips[i].ns;
-}
-
-static double trip_server_cpu_ns(unsigned i)
-{
-    return trips[i].server_cpu_ns;
-}
-
-static double late_median(unsigned i)
-{
-    return sleeps[i].median_ns;
-}
-static double late_p99(unsigned i)
-{
-    return sleeps[i].p99_ns;
-}
-static double late_max(unsigned i)
-{
-    return sleeps[i].max_ns;
-}
-
 /* "name":[one number per repeat]; what is unknown (negative), or has no value
  * because nothing happened in the window, is null. */
 static void print_array(const struct floor_plan *plan, const char *name,
-                        double (*value)(unsigned), const double *values)
+                        const double *values)
 {
     printf("\"%s\":[", name);
     for (unsigned i = 0; i < plan->repeats; i++) {
-        double v = value ? value(i) : values[i];
         if (i > 0)
             printf(",");
-        if (v < 0 || !isfinite(v))
+        if (values[i] < 0 || !isfinite(values[i]))
             printf("null");
         else
-            printf("%.9g", v);
+            printf("%.9g", values[i]);
     }
     printf("]");
 }
@@ -255,22 +238,22 @@ static void print_array(const struct floor_plan *plan, const char *name,
 static void print_echo(const struct floor_plan *plan)
 {
     printf(",\"echo\":{");
-    print_array(plan, "throughput_rps", throughput, NULL);
+    print_array(plan, "throughput_rps", requests_per_s);
     printf(",");
-    print_array(plan, "requests", requests, NULL);
+    print_array(plan, "requests", requests);
     printf(",");
-    print_array(plan, "server_cpu_per_request_s", server_cpu_per_request, NULL);
+    print_array(plan, "server_cpu_per_request_s", server_cpu_per_request_s);
     printf(",");
-    print_array(plan, "client_cpu_per_request_s", client_cpu_per_request, NULL);
+    print_array(plan, "client_cpu_per_request_s", client_cpu_per_request_s);
     printf("}");
 }
 
 static void print_ping_pong(const struct floor_plan *plan)
 {
     printf(",\"ping_pong\":{");
-    print_array(plan, "round_trip_ns", trip_ns, NULL);
+    print_array(plan, "round_trip_ns", trip_ns);
     printf(",");
-    print_array(plan, "server_cpu_ns", trip_server_cpu_ns, NULL);
+    print_array(plan, "server_cpu_ns", trip_server_cpu_ns);
     printf("}");
 }
 
@@ -282,7 +265,7 @@ static void print_calls(const struct floor_plan *plan)
     };
     for (int call = 0; call < FLOOR_CALLS; call++) {
         printf("%s", call ? "," : ",\"calls\":{");
-        print_array(plan, keys[call], NULL, calls[call]);
+        print_array(plan, keys[call], calls[call]);
     }
     printf("}");
 }
@@ -293,11 +276,11 @@ static void print_timer(const struct floor_plan *plan)
     clock_getres(CLOCK_MONOTONIC, &resolution);
     printf(",\"timer\":{\"resolution_ns\":%ld,\"asked_ns\":1000000,",
            resolution.tv_nsec);
-    print_array(plan, "overshoot_p50_ns", late_median, NULL);
+    print_array(plan, "overshoot_p50_ns", late_p50_ns);
     printf(",");
-    print_array(plan, "overshoot_p99_ns", late_p99, NULL);
+    print_array(plan, "overshoot_p99_ns", late_p99_ns);
     printf(",");
-    print_array(plan, "overshoot_max_ns", late_max, NULL);
+    print_array(plan, "overshoot_max_ns", late_max_ns);
     printf("}");
 }
 
@@ -310,7 +293,7 @@ static void print_cost(const struct floor_plan *plan, enum what what)
         [NEIGHBOUR] = "slowdown",
     };
     printf(",\"%s\":{", what_names[what]);
-    print_array(plan, keys[what], NULL, costs[what]);
+    print_array(plan, keys[what], costs[what]);
     printf("}");
 }
 

@@ -11,7 +11,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -28,19 +27,16 @@ enum {
 static double mean_cpu_ns(const struct floor_plan *plan, void (*once)(void *),
                           void *argument)
 {
-    struct timespec begin, end;
-    uint64_t until_ns = clock_now_ns() + (uint64_t)(plan->duration_s * 1e9);
+    uint64_t until_ns = clock_now_ns() + clock_seconds_ns(plan->duration_s);
     unsigned batches = 0;
     once(argument);
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    uint64_t begin_ns = clock_thread_cpu_ns();
     do {
         once(argument);
         batches++;
     } while (clock_now_ns() < until_ns);
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
-    double spent_ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 +
-                      (double)(end.tv_nsec - begin.tv_nsec);
-    return spent_ns / batches / BATCH;
+    uint64_t spent_ns = clock_thread_cpu_ns() - begin_ns;
+    return (double)spent_ns / batches / BATCH;
 }
 
 struct sockets {

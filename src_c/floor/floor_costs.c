@@ -26,7 +26,7 @@ static double mean_ns(const struct floor_plan *plan, void (*once)(void *),
     for (int warm = 0; warm < WARM; warm++)
         once(argument);
     uint64_t times = 0, begin = clock_now_ns(), now = begin;
-    uint64_t end = begin + (uint64_t)(plan->duration_s * 1e9);
+    uint64_t end = begin + clock_seconds_ns(plan->duration_s);
     for (; now < end; now = clock_now_ns(), times++)
         once(argument);
     return (double)(now - begin) / (double)times;
@@ -121,7 +121,8 @@ double floor_switch_ns(const struct floor_plan *plan)
     struct trip other = {back[1], there[0], 1, theirs};
     floor_pin(plan->cores[1]);
     pthread_t thread;
-    if (pthread_create(&thread, NULL, bounce_main, &other) != 0)
+    errno = pthread_create(&thread, NULL, bounce_main, &other);
+    if (errno)
         err(1, "pthread_create");
     double ns = mean_ns(plan, there_and_back, &trip) / 2;
     close(there[1]);
@@ -141,11 +142,9 @@ static void thread_once(void *argument)
 {
     (void)argument;
     pthread_t thread;
-    int error = pthread_create(&thread, NULL, nothing, NULL);
-    if (error) {
-        errno = error;
+    errno = pthread_create(&thread, NULL, nothing, NULL);
+    if (errno)
         err(1, "pthread_create");
-    }
     pthread_join(thread, NULL);
 }
 

@@ -115,7 +115,7 @@ static struct reading read_clocks(pid_t server)
 static struct floor_echo drive(const struct floor_plan *plan, struct end *ends,
                                pid_t server)
 {
-    uint64_t window_ns = (uint64_t)(plan->duration_s * 1e9);
+    uint64_t window_ns = clock_seconds_ns(plan->duration_s);
     uint64_t begin_ns = clock_now_ns() + window_ns / 5;
     while (clock_now_ns() < begin_ns)
         ask(ends, plan->connections, plan->size_bytes);

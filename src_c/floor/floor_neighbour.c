@@ -82,7 +82,7 @@ static double compare_slices(struct neighbour *n, double seconds)
 {
     static struct cells cells;
     double alone = 0, beside = 0;
-    uint64_t end = clock_now_ns() + (uint64_t)(seconds * 1e9);
+    uint64_t end = clock_now_ns() + clock_seconds_ns(seconds);
     do {
         alone += stirs_per_ns(&cells);
         set_busy(n, true);
@@ -100,11 +100,9 @@ double floor_neighbour(const struct floor_plan *plan)
     pthread_t thread;
     if (sem_init(&n.begin, 0, 0) < 0)
         err(1, "sem_init");
-    int error = pthread_create(&thread, NULL, neighbour_main, &n);
-    if (error) {
-        errno = error;
+    errno = pthread_create(&thread, NULL, neighbour_main, &n);
+    if (errno)
         err(1, "pthread_create");
-    }
     floor_pin(plan->cores[0]);
     double slower = compare_slices(&n, plan->duration_s);
     atomic_store(&n.over, true);
