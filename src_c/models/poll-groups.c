@@ -141,10 +141,7 @@ static struct group *group_make(struct server *server)
         close(group->handover.give_fd);
     }
     int error = errno;
-    if (group->loop)
-        loop_free(group->loop);
-    poll_set_free(&group->set);
-    free(group);
+    group_free(group);
     errno = error;
     return NULL;
 }

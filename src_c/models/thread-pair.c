@@ -28,6 +28,7 @@
 #include "blocking/blocking.h"
 #include "blocking/threads.h"
 #include "common/clock.h"
+#include "common/owner.h"
 
 enum { OUTBOX = 16 * 1024 };
 
@@ -55,7 +56,7 @@ static const size_t pair_extra = offsetof(struct pair, conn);
 
 static struct outbox *pair_outbox(struct conn *conn)
 {
-    return ((struct pair *)((char *)conn - pair_extra))->outbox;
+    return OWNER_OF(conn, struct pair, conn)->outbox;
 }
 
 /* --- the writer ------------------------------------------------------- */
@@ -233,7 +234,7 @@ static void pair_serve(struct server *server, const struct arrival *arrival)
     struct conn *conn =
         conn_open(&worker, arrival->fd, &arrival->peer, pair_extra);
     if (conn) {
-        ((struct pair *)((char *)conn - pair_extra))->outbox = &box;
+        OWNER_OF(conn, struct pair, conn)->outbox = &box;
         pair_read_all(conn, &buffers, writer);
     } else {
         pair_end(&box);

@@ -164,6 +164,8 @@ struct loop *loop_new(struct server *server, unsigned index,
 
 void loop_free(struct loop *loop)
 {
+    if (!loop)
+        return;
     timers_free(&loop->timers);
     send_buffers_free(&loop->worker.buffers);
     client_list_destroy(&loop->own);
@@ -224,7 +226,6 @@ int loop_run(struct server *server, const struct poller *poller, void *state,
         serve(loop);
         loop_end(loop);
     }
-    if (loop)
-        loop_free(loop);
+    loop_free(loop);
     return listens ? 0 : -1;
 }

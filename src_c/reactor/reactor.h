@@ -189,8 +189,8 @@ void end_round(struct loop *loop);
 
 /* --- set-up and end --------------------------------------------------- */
 
-/* A loop for worker `index` around a poller and its state; NULL after
- * warn(3). loop_free() does not touch `state`. */
+/* A loop for worker `index` around a poller and its state; NULL after warn(3),
+ * which loop_free() takes as free(3) does. That does not touch `state`. */
 struct loop *loop_new(struct server *server, unsigned index,
                       const struct poller *poller, void *state);
 void loop_free(struct loop *loop);
