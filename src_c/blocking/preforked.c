@@ -135,3 +135,12 @@ void preforked_end(struct preforked *p)
     sigprocmask(SIG_SETMASK, &p->awake, NULL);
     free(p->children);
 }
+
+int preforked_run(struct preforked *p)
+{
+    bool started = preforked_start(p);
+    while (started && !stop_requested())
+        preforked_await(p, stop_fd(), POLLIN);
+    preforked_end(p);
+    return started ? 0 : -1;
+}

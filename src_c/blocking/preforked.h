@@ -39,4 +39,8 @@ bool preforked_await(struct preforked *preforked, int fd, short events);
 /* Waits until the last child has ended, after a stop. */
 void preforked_end(struct preforked *preforked);
 
+/* All of these, for a parent that waits for a stop and nothing else. Returns
+ * what a model's run() does. */
+int preforked_run(struct preforked *preforked);
+
 #endif

@@ -17,7 +17,6 @@
  * Try:  strace -f -e trace=futex,accept4 -p CHILD: all but one wait in futex.
  */
 #include <err.h>
-#include <poll.h>
 #include <sys/mman.h>
 
 #include "blocking/blocking.h"
@@ -52,12 +51,9 @@ static int prefork_lock_run(struct server *server)
     shared_lock_init(lock);
     struct preforked children = {
         .server = server, .serve = prefork_lock_serve, .shared = lock};
-    bool started = preforked_start(&children);
-    while (started && !stop_requested())
-        preforked_await(&children, stop_fd(), POLLIN);
-    preforked_end(&children);
+    int result = preforked_run(&children);
     munmap(lock, sizeof *lock);
-    return started ? 0 : -1;
+    return result;
 }
 
 const struct model_code prefork_lock_model = {.run = prefork_lock_run};

@@ -17,11 +17,8 @@
  * Try:  kill -9 a child while a client streams: the others do not notice.
  *       strace -f -e trace=accept4: one child returns for each connection.
  */
-#include <poll.h>
-
 #include "blocking/blocking.h"
 #include "blocking/preforked.h"
-#include "server/stop.h"
 
 static void prefork_serve(struct server *server, unsigned worker, void *shared)
 {
@@ -32,12 +29,7 @@ static void prefork_serve(struct server *server, unsigned worker, void *shared)
 static int prefork_run(struct server *server)
 {
     struct preforked children = {.server = server, .serve = prefork_serve};
-    if (!preforked_start(&children))
-        return -1;
-    while (!stop_requested())
-        preforked_await(&children, stop_fd(), POLLIN);
-    preforked_end(&children);
-    return 0;
+    return preforked_run(&children);
 }
 
 const struct model_code prefork_model = {.run = prefork_run};
