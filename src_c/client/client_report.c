@@ -20,6 +20,7 @@
 
 #include "client_rounds.h"
 #include "common/clock.h"
+#include "common/json_text.h"
 
 enum { SLICES_BYTES = 1 << 16 }; /* of a round's rows, and more */
 
@@ -43,8 +44,7 @@ static struct census count_rows(const struct plan *plan,
         c.refused += row->attempted && !row->established &&
                      row->error == FAIL_CONNECT_REFUSED;
         c.surviving += row->established > 0 && !row->lost;
-        if (row->window.longest_wait_ns > c.longest_wait_ns)
-            c.longest_wait_ns = row->window.longest_wait_ns;
+        raise_to(&c.longest_wait_ns, row->window.longest_wait_ns);
         if (!row->active || !row->established)
             continue;
         double x = (double)row->window.requests;
@@ -53,8 +53,7 @@ static struct census count_rows(const struct plan *plan,
         c.sum_squares += x * x;
         if (row->window.requests < c.least)
             c.least = row->window.requests;
-        if (row->window.requests > c.most)
-            c.most = row->window.requests;
+        raise_to(&c.most, row->window.requests);
     }
     if (!c.users)
         c.least = 0;
@@ -172,21 +171,6 @@ static void json_hist(const char *name, const struct hist *h,
     json_quantile("p99_ns", h, 0.99, unanswered);
     json_quantile("p999_ns", h, 0.999, unanswered);
     printf("}");
-}
-
-static void json_text(const char *text)
-{
-    putchar('"');
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20)
-            printf("\\u%04x", c);
-        else
-            putchar(c);
-    }
-    putchar('"');
 }
 
 static void json_delay(const char *name, const struct delay *d)
@@ -463,8 +447,7 @@ static struct timeline_row merge_timeline(const struct shared *shared,
         sum.bytes += s->bytes;
         sum.errors += s->errors;
         sum.active += s->active;
-        if (s->max_response_ns > sum.max_response_ns)
-            sum.max_response_ns = s->max_response_ns;
+        raise_to(&sum.max_response_ns, s->max_response_ns);
     }
     return sum;
 }

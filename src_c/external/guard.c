@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/json_text.h"
 #include "family.h"
 
 /* Below what the kernel gives to clients (ip_local_port_range), so that none
@@ -254,25 +255,14 @@ static bool wait_until_listening(struct guard *guard)
     return true;
 }
 
-static void print_quoted(const char *text)
-{
-    putchar('"');
-    for (; *text; text++)
-        printf(*text == '"' || *text == '\\' ? "\\%c"
-               : (unsigned char)*text < ' '  ? "\\u%04x"
-                                             : "%c",
-               *text);
-    putchar('"');
-}
-
 /* A daemon's first process is gone by now: the guard stands for it. */
 static void print_ready(struct guard *guard)
 {
     reap(guard);
     printf("{\"event\":\"ready\",\"model\":");
-    print_quoted(guard->plan->name);
+    json_text(guard->plan->name);
     printf(",\"workload\":");
-    print_quoted(guard->plan->workload);
+    json_text(guard->plan->workload);
     printf(",\"host\":\"127.0.0.1\",\"port\":%u,\"pid\":%d,\"start_s\":%.4f}\n",
            guard->port, (int)(guard->ended ? getpid() : guard->server),
            (double)(clock_now_ns() - guard->started_ns) / NS_PER_S);
