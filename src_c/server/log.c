@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -77,8 +78,8 @@ void log_write(const struct conn *conn)
     pthread_mutex_lock(&log_lock);
     if (buffered + (size_t)n > BUFFER)
         flush_locked();
-    for (int i = 0; i < n; i++)
-        buffer[buffered++] = row[i];
+    memcpy(buffer + buffered, row, (size_t)n);
+    buffered += (size_t)n;
     pthread_mutex_unlock(&log_lock);
 }
 
