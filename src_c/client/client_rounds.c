@@ -44,7 +44,7 @@ struct rounds {
     uint64_t made_up_ns;                  /* for late slices, so far */
     struct slice_sum slices[MAX_TARGETS]; /* of this round, */
     unsigned slice_count;                 /* so many */
-    struct cores *cores;
+    cpu_set_t cores;                      /* of client and watched */
     struct watch watches[MAX_TARGETS];
     int64_t cpu_ns[MAX_TARGETS]; /* when its last slice ended */
     int64_t begin_cpu_ns;        /* when this slice began */
@@ -78,14 +78,14 @@ static void open_watch(struct rounds *r, unsigned i)
     if (!watch_make(&r->watches[i], target->watched, target->watched_count))
         err(1, "realloc");
     for (unsigned j = 0; j < target->watched_count; j++)
-        cores_add(r->cores, target->watched[j]);
+        cores_add(&r->cores, target->watched[j]);
     r->cpu_ns[i] = watch_cpu_ns(&r->watches[i]);
 }
 
 struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
 {
     struct rounds *r = calloc(1, sizeof *r);
-    if (!r || !(r->cores = cores_make()))
+    if (!r)
         err(1, "calloc");
     r->plan = plan;
     r->shared = shared;
@@ -94,6 +94,7 @@ struct rounds *rounds_open(const struct plan *plan, struct shared *shared)
     r->start_ns = plan_is_fixed(plan) ? shared->begin_at_ns : shared->start_ns;
     r->since_ns = clock_now_ns();     /* --settle is over, and is no warm-up */
     r->position = plan->target_count; /* no round is under way */
+    cores_add(&r->cores, 0);
     for (unsigned i = 0; i < plan->target_count; i++)
         open_watch(r, i);
     if (r->file)
@@ -245,7 +246,6 @@ void rounds_close(struct rounds *r)
     settle_slices(r, false); /* of a round that was cut short */
     for (unsigned i = 0; i < r->plan->target_count; i++)
         watch_free(&r->watches[i]);
-    cores_free(r->cores);
     free(r);
 }
 
@@ -367,7 +367,7 @@ static void announce(struct rounds *r)
     struct slice *slice = &r->shared->slice;
     slice->target = whose_turn(r);
     slice->counted = r->counted;
-    r->begin_cores = cores_read(r->cores);
+    r->begin_cores = cores_read(&r->cores);
     r->begin_cpu_ns = watch_cpu_ns(&r->watches[slice->target]);
     r->rest_cpu_ns = r->begin_cpu_ns - r->cpu_ns[slice->target];
     atomic_store(&slice->drained, 0);
@@ -467,7 +467,7 @@ static struct slice_sum sum_up(struct rounds *r, uint64_t now_ns)
     sum.from_ns = counting_from_ns(r, &sum);
     r->cpu_ns[slice->target] = read_asleep_cpu_ns(&r->watches[slice->target]);
     sum.server_cpu_ns = r->cpu_ns[slice->target] - r->begin_cpu_ns;
-    sum.cores = cores_read(r->cores);
+    sum.cores = cores_read(&r->cores);
     sum.cores.busy_ns -= r->begin_cores.busy_ns;
     sum.cores.steal_ns -= r->begin_cores.steal_ns;
     return sum;

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <dirent.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,32 +221,15 @@ void watch_free(struct watch *watch)
 
 /* --- cores -------------------------------------------------------------- */
 
-struct cores {
-    cpu_set_t set;
-};
-
-void cores_add(struct cores *cores, pid_t pid)
+void cores_add(cpu_set_t *cores, pid_t pid)
 {
     cpu_set_t set;
     if (sched_getaffinity(pid, sizeof set, &set) == 0)
-        CPU_OR(&cores->set, &cores->set, &set);
-}
-
-struct cores *cores_make(void)
-{
-    struct cores *cores = calloc(1, sizeof *cores);
-    if (cores)
-        cores_add(cores, 0);
-    return cores;
-}
-
-void cores_free(struct cores *cores)
-{
-    free(cores);
+        CPU_OR(cores, cores, &set);
 }
 
 /* user nice system idle iowait irq softirq steal; guests are within user. */
-static void add_core(const struct cores *cores, const char *line,
+static void add_core(const cpu_set_t *cores, const char *line,
                      struct cores_time *sum)
 {
     int core;
@@ -255,13 +237,13 @@ static void add_core(const struct cores *cores, const char *line,
     if (!isdigit((unsigned char)line[3]) || /* "cpu  ": of all cores */
         sscanf(line, "cpu%d %llu %llu %llu %llu %llu %llu %llu %llu", &core,
                &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]) != 9 ||
-        core >= CPU_SETSIZE || !CPU_ISSET((size_t)core, &cores->set))
+        core >= CPU_SETSIZE || !CPU_ISSET((size_t)core, cores))
         return;
     sum->busy_ns += ticks_ns(t[0] + t[1] + t[2] + t[5] + t[6]);
     sum->steal_ns += ticks_ns(t[7]);
 }
 
-struct cores_time cores_read(const struct cores *cores)
+struct cores_time cores_read(const cpu_set_t *cores)
 {
     struct cores_time sum = {0};
     char line[512];

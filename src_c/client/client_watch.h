@@ -26,6 +26,7 @@
 #ifndef CLIENT_WATCH_H
 #define CLIENT_WATCH_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -62,21 +63,15 @@ void watch_free(struct watch *watch);
 /* Nanoseconds of CPU time that the families used up to now. */
 int64_t watch_cpu_ns(struct watch *watch);
 
-/* Time of the cores that the client and the watched may use, since boot; both
- * in ticks of 10 ms, from /proc/stat. */
+/* Adds the cores that a process may use, 0: this one, to a set of them. */
+void cores_add(cpu_set_t *cores, pid_t pid);
+
+/* Time of a set of cores since boot, in ticks of 10 ms, from /proc/stat. */
 struct cores_time {
     int64_t busy_ns, steal_ns;
 };
 
-struct cores; /* a set of them */
-
-/* The cores that this process may use, and of others that were added. NULL: no
- * memory. */
-struct cores *cores_make(void);
-void cores_free(struct cores *cores);
-void cores_add(struct cores *cores, pid_t pid);
-
 /* Zeros where /proc/stat cannot be read. */
-struct cores_time cores_read(const struct cores *cores);
+struct cores_time cores_read(const cpu_set_t *cores);
 
 #endif
