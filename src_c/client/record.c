@@ -154,18 +154,14 @@ static void merge_window(struct window *into, const struct window *from)
 
 void record_merge(struct record *into, const struct record *from)
 {
-    /* clang-format off */
-    uint64_t *const sums[] = {
-        &into->sent, &into->completed, &into->arrivals, &into->bytes_sent,
-        &into->bytes_received, &into->reconnects, &into->cpu_user_ns,
-        &into->cpu_system_ns};
-    const uint64_t parts[] = {
-        from->sent, from->completed, from->arrivals, from->bytes_sent,
-        from->bytes_received, from->reconnects, from->cpu_user_ns,
-        from->cpu_system_ns};
-    /* clang-format on */
-    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-        *sums[i] += parts[i];
+    into->sent += from->sent;
+    into->completed += from->completed;
+    into->arrivals += from->arrivals;
+    into->bytes_sent += from->bytes_sent;
+    into->bytes_received += from->bytes_received;
+    into->reconnects += from->reconnects;
+    into->cpu_user_ns += from->cpu_user_ns;
+    into->cpu_system_ns += from->cpu_system_ns;
     for (unsigned i = 0; i < FAIL_KINDS; i++)
         into->failures[i] += from->failures[i];
     raise_to(&into->end_ns, from->end_ns);
