@@ -185,15 +185,22 @@ static bool orphaned(const struct guard *guard)
     return getppid() != guard->parent;
 }
 
-/* Sleeps so long, or until a signal says that something has happened. */
-static void wait_for_signal(struct guard *guard, long ns)
+/* Blocked, and waited for. */
+static sigset_t own_signals(void)
 {
     sigset_t set;
-    struct timespec time = {.tv_nsec = ns};
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGCHLD);
+    return set;
+}
+
+/* Sleeps so long, or until a signal says that something has happened. */
+static void wait_for_signal(struct guard *guard, long ns)
+{
+    sigset_t set = own_signals();
+    struct timespec time = {.tv_nsec = ns};
     int signal = sigtimedwait(&set, NULL, &time);
     guard->told |= signal == SIGTERM || signal == SIGINT || orphaned(guard);
 }
@@ -322,12 +329,8 @@ static void print_usage(const struct guard *guard, bool killed)
 
 static void prepare(struct guard *guard, const struct guard_plan *plan)
 {
-    sigset_t set;
+    sigset_t set = own_signals();
     *guard = (struct guard){.plan = plan, .parent = plan->group};
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
