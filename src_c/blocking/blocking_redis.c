@@ -3,9 +3,10 @@
  *     take: queue, sleep until assigned -> converse in poll(2) -> give back
  *
  * One pool for a process, and for all its threads: with a connection for each
- * of a thousand threads, Redis would hold a thousand. Called by
- * blocking_converse(). A child of fork() begins with the pool of its parent,
- * which has never opened a connection.
+ * of a thousand threads, Redis would hold a thousand. One that finds none free
+ * waits on a condition variable of its own. Called by blocking_converse(). A
+ * child of fork() begins with the pool of its parent, which has never opened a
+ * connection.
  */
 #include "blocking_redis.h"
 

@@ -1,9 +1,5 @@
-/* blocking_redis.h -- connections to Redis that threads of a process share.
- *
- * A pool of redis_pool.h with a mutex around it; a thread that finds no free
- * connection waits on a condition variable of its own. A process starts with
- * no connection open, so none crosses a fork.
- */
+/* blocking_redis.h -- connections to Redis that threads of a process share: a
+ * pool of redis_pool.h with a mutex around it. */
 #ifndef BLOCKING_REDIS_H
 #define BLOCKING_REDIS_H
 

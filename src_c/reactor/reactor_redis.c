@@ -1,9 +1,9 @@
 /* reactor_redis.c -- see reactor_redis.h.
  *
  * The glue between redis_async.c and a poller: a connection to Redis is one
- * more source of the loop (SOURCE_REDIS), watched as clients are. An edge-
- * triggered poller watches it for everything from the start, so loop_watch()
- * does nothing there.
+ * more source of the loop (SOURCE_REDIS), watched as clients are, also while it
+ * is idle: one that Redis closes is closed here too. An edge-triggered poller
+ * watches it for everything from the start, so loop_watch() does nothing there.
  */
 #include "reactor_redis.h"
 

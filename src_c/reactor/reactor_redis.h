@@ -1,8 +1,5 @@
-/* reactor_redis.h -- requests to Redis in a loop over ready descriptors.
- *
- * A connection to Redis is watched like any other descriptor, also while it is
- * idle: one that Redis closes is closed here too. redis_async.h does the rest;
- * it knows nothing of loops, and calls back.
+/* reactor_redis.h -- requests to Redis in a loop over ready descriptors: how a
+ * poller waits for redis_async.h, which knows nothing of loops, and calls back.
  */
 #ifndef REACTOR_REDIS_H
 #define REACTOR_REDIS_H

@@ -1,8 +1,5 @@
-/* uring_redis.h -- requests to Redis in a ring: redis_async.h waits by polls.
- *
- * IORING_OP_POLL_ADD says when redis->fd is ready; sending and receiving stay
- * system calls, so that the conversation is the same code for all models.
- */
+/* uring_redis.h -- requests to Redis in a ring: redis_async.h waits by its polls
+ * (IORING_OP_POLL_ADD). */
 #ifndef URING_REDIS_H
 #define URING_REDIS_H
 
