@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "blocking.h"
 #include "common/clock.h"
@@ -22,9 +23,9 @@
 
 struct thread {
     void (*work)(void *);
-    void *argument;
     pthread_t id;
     struct thread *next;
+    _Alignas(max_align_t) char argument[];
 };
 
 static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -89,12 +90,13 @@ bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument)
     return errno == 0;
 }
 
-bool threads_start(void (*work)(void *), void *argument)
+bool threads_start(void (*work)(void *), const void *argument, size_t bytes)
 {
-    struct thread *thread = malloc(sizeof *thread);
+    struct thread *thread = malloc(sizeof *thread + bytes);
     if (!thread)
         return false;
-    *thread = (struct thread){.work = work, .argument = argument};
+    thread->work = work;
+    memcpy(thread->argument, argument, bytes);
     threads_count_in();
     pthread_t id;
     if (threads_spawn(&id, thread_main, thread))

@@ -4,12 +4,14 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
-/* Runs work(argument) in a thread of its own with a stack that is large enough
- * for blocking_serve_fd(). Returns false, with errno, when there is none. */
-bool threads_start(void (*work)(void *), void *argument);
+/* Runs work() with a copy of the argument, of so many bytes, in a thread of its
+ * own with a stack that is large enough for blocking_serve_fd(). Returns false,
+ * with errno, when there is none. */
+bool threads_start(void (*work)(void *), const void *argument, size_t bytes);
 
-/* The same, but its maker is to join it. */
+/* Such a thread that its maker is to join, with the argument itself. */
 bool threads_spawn(pthread_t *id, void *(*work)(void *), void *argument);
 
 /* Waits until every thread that was started has done its work, or until a stop

@@ -22,22 +22,9 @@ static atomic_bool workers_served; /* one of the threads did */
 
 static void workers_thread(void *argument)
 {
-    struct worker_start start = *(struct worker_start *)argument;
-    free(argument);
-    if (start.work(start.server, start.worker, start.shared))
+    const struct worker_start *start = argument;
+    if (start->work(start->server, start->worker, start->shared))
         workers_served = true;
-}
-
-static bool workers_start_one(const struct worker_start *start)
-{
-    struct worker_start *copy = malloc(sizeof *copy);
-    if (!copy)
-        return false;
-    *copy = *start;
-    if (threads_start(workers_thread, copy))
-        return true;
-    free(copy);
-    return false;
 }
 
 void workers_wait_their_turn(void)
@@ -64,7 +51,8 @@ unsigned workers_start(struct server *server, unsigned first, unsigned end,
                        worker_work *work, void *shared)
 {
     struct worker_start next = {server, first, work, shared};
-    while (next.worker < end && workers_start_one(&next))
+    while (next.worker < end &&
+           threads_start(workers_thread, &next, sizeof next))
         next.worker++;
     if (next.worker < end)
         workers_warn(server, next.worker, "pthread_create");

@@ -112,7 +112,7 @@ static void group_free(struct group *group)
 
 static void group_work(void *argument)
 {
-    struct group *group = argument;
+    struct group *group = *(struct group **)argument;
     struct loop *loop = group->loop;
     stats_add(&loop->worker.server->stats->workers_started, 1);
     group_serve(group);
@@ -155,7 +155,7 @@ static struct group *group_start(struct server *server)
     group->listed = true;
     group->next = groups;
     groups = group;
-    if (threads_start(group_work, group))
+    if (threads_start(group_work, &group, sizeof group))
         return group;
     int error = errno;
     group_unlist(group);

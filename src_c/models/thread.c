@@ -19,7 +19,6 @@
 #include "thread.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "blocking/blocking.h"
 #include "blocking/threads.h"
@@ -32,27 +31,18 @@ struct thread_client {
 
 static void thread_client_run(void *argument)
 {
-    struct thread_client client = *(struct thread_client *)argument;
-    free(argument);
-    client.serve(client.server, &client.arrival);
+    const struct thread_client *client = argument;
+    client->serve(client->server, &client->arrival);
 }
 
 static void thread_start(struct server *server, const struct arrival *arrival,
                          thread_serve *serve)
 {
-    struct thread_client *client = malloc(sizeof *client);
-    if (!client) {
-        net_refuse(server, arrival->fd, REFUSED_MEMORY);
-        return;
-    }
-    *client = (struct thread_client){server, *arrival, serve};
-    if (!threads_start(thread_client_run, client)) {
-        enum refusal why = net_refusal(errno);
-        free(client);
-        net_refuse(server, arrival->fd, why);
-        return;
-    }
-    stats_add(&server->stats->workers_started, 1);
+    struct thread_client client = {server, *arrival, serve};
+    if (threads_start(thread_client_run, &client, sizeof client))
+        stats_add(&server->stats->workers_started, 1);
+    else
+        net_refuse(server, arrival->fd, net_refusal(errno));
 }
 
 void thread_each(struct server *server, thread_serve *serve)
