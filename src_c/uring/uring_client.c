@@ -65,7 +65,7 @@ static void client_arm_receive(struct uring_loop *loop,
 static void client_heed(struct uring_loop *loop, struct uring_client *client)
 {
     const struct conn *conn = &client->conn;
-    if (!client->receiving && !conn->ended && conn->kept_in.length <= KEEP_MOST)
+    if (!conn->ended && conn->kept_in.length <= KEEP_MOST)
         client_arm_receive(loop, client);
 }
 
