@@ -35,7 +35,7 @@ enum trait {
 struct options {
     const char *host;
     uint16_t port;
-    unsigned workers; /* 0: not given, the model's default */
+    unsigned workers;
     unsigned processes;
     unsigned backlog;
     unsigned queue;
@@ -77,9 +77,6 @@ struct model {
     const struct model_code *code;
 };
 
-/* How many workers it runs on when none were asked for. */
-#define WORKERS_DEFAULT 8u
-
 /* The named model, or NULL. */
 const struct model *model_find(const char *name);
 
@@ -92,7 +89,7 @@ const char *model_missing(const struct model *model);
 /* "iterative, thread, ...": for messages. The text is static. */
 const char *model_names(void);
 
-/* The workers that this server runs: --workers, else the default. */
+/* The workers that this server runs: --workers; 1 where it takes none. */
 unsigned model_workers(const struct server *server);
 
 /* The place of a process's worker, from 0, in requests_per_worker. */

@@ -6,9 +6,6 @@
 
 #include "server/net.h"
 
-/* Places when --queue does not say. */
-#define QUEUE_DEFAULT 1024u
-
 struct queue;
 
 /* Returns NULL when memory is out. */

@@ -49,8 +49,7 @@ static void pool_accept_all(struct server *server, struct queue *queue)
 
 static int pool_run(struct server *server)
 {
-    unsigned places = server->options.queue;
-    struct queue *queue = queue_new(places ? places : QUEUE_DEFAULT);
+    struct queue *queue = queue_new(server->options.queue);
     if (!queue) {
         warn("calloc");
         return -1;

@@ -120,9 +120,7 @@ const char *model_names(void)
 
 unsigned model_workers(const struct server *server)
 {
-    if (!(server->model->traits & FIXED_WORKERS))
-        return 1;
-    return server->options.workers ? server->options.workers : WORKERS_DEFAULT;
+    return server->model->traits & FIXED_WORKERS ? server->options.workers : 1;
 }
 
 unsigned model_slot(const struct server *server, unsigned worker)

@@ -218,8 +218,10 @@ void options_read(int argc, char **argv, struct server *server)
     struct options *options = &server->options;
     *options = (struct options){
         .host = "127.0.0.1",
+        .workers = 8,
         .processes = 1,
         .backlog = 4096,
+        .queue = 1024,
         .workload = {.buckets = 128},
     };
     server->workload = workload_find("echo");
