@@ -42,7 +42,7 @@ enum { EVENTS = 512 };
 
 /* One step of a connection, on its way to a thread and back. */
 struct job {
-    struct job *next;
+    struct node node; /* in offload->todo, or ->done */
     struct client *client;
     bool received; /* bytes[0 .. count); else `count` were sent */
     size_t count;
@@ -50,40 +50,20 @@ struct job {
     char bytes[];
 };
 
-struct jobs {
-    struct job *first, **last;
-};
-
 struct offload {
     struct loop *loop;
     int done_fd;          /* wakes the loop: `done` is not empty */
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t queued;
-    struct jobs todo, done;
+    struct node todo, done; /* jobs */
     bool ending;
 };
 
-static void jobs_init(struct jobs *jobs)
+/* The first of a list that is not empty. */
+static struct job *jobs_take(struct node *jobs)
 {
-    jobs->first = NULL;
-    jobs->last = &jobs->first;
-}
-
-/* Returns whether it is the only one. */
-static bool jobs_append(struct jobs *jobs, struct job *job)
-{
-    bool only = !jobs->first;
-    job->next = NULL;
-    *jobs->last = job;
-    jobs->last = &job->next;
-    return only;
-}
-
-static struct job *jobs_take(struct jobs *jobs)
-{
-    struct job *job = jobs->first;
-    if (job && !(jobs->first = job->next))
-        jobs->last = &jobs->first;
+    struct job *job = OWNER_OF(jobs->after, struct job, node);
+    list_leave(&job->node);
     return job;
 }
 
@@ -93,7 +73,7 @@ static struct job *jobs_take(struct jobs *jobs)
 static struct job *offload_take(struct offload *offload)
 {
     pthread_mutex_lock(&offload->lock);
-    while (!offload->todo.first && !offload->ending)
+    while (list_empty(&offload->todo) && !offload->ending)
         pthread_cond_wait(&offload->queued, &offload->lock);
     struct job *job = offload->ending ? NULL : jobs_take(&offload->todo);
     pthread_mutex_unlock(&offload->lock);
@@ -118,7 +98,8 @@ static void offload_step(const struct job *job)
 static void offload_give_back(struct offload *offload, struct job *job)
 {
     pthread_mutex_lock(&offload->lock);
-    bool first = jobs_append(&offload->done, job);
+    bool first = list_empty(&offload->done);
+    list_append(&offload->done, &job->node);
     pthread_mutex_unlock(&offload->lock);
     if (first)
         eventfd_write(offload->done_fd, 1);
@@ -162,7 +143,7 @@ static bool offload_queue(struct loop *loop, struct client *client,
     if (bytes)
         memcpy(job->bytes, bytes, count);
     pthread_mutex_lock(&offload->lock);
-    jobs_append(&offload->todo, job);
+    list_append(&offload->todo, &job->node);
     pthread_mutex_unlock(&offload->lock);
     /* the lock is free when the thread wakes, or it would wait once more */
     pthread_cond_signal(&offload->queued);
@@ -172,17 +153,14 @@ static bool offload_queue(struct loop *loop, struct client *client,
 /* Clients whose step is done: sends, reads, closes, as they want. */
 static void offload_take_back(struct offload *offload)
 {
-    struct jobs done;
-    jobs_init(&done);
+    struct node done;
+    list_init(&done);
     eventfd_read(offload->done_fd, &(eventfd_t){0});
     pthread_mutex_lock(&offload->lock);
-    if (offload->done.first) {
-        done = offload->done;
-        jobs_init(&offload->done);
-    }
+    list_move(&offload->done, &done);
     pthread_mutex_unlock(&offload->lock);
-    for (struct job *job = done.first, *next; job; job = next) {
-        next = job->next;
+    while (!list_empty(&done)) {
+        struct job *job = jobs_take(&done);
         client_return(offload->loop, job->client);
         free(job);
     }
@@ -223,9 +201,10 @@ static void offload_end(struct offload *offload)
     pthread_mutex_unlock(&offload->lock);
 }
 
-static void jobs_free(struct jobs *jobs)
+static void jobs_free(struct node *jobs)
 {
-    for (struct job *job; (job = jobs_take(jobs));) {
+    while (!list_empty(jobs)) {
+        struct job *job = jobs_take(jobs);
         free(job->buffer);
         free(job);
     }
@@ -256,8 +235,8 @@ static struct offload *offload_new(struct server *server)
     *offload = (struct offload){.loop = loop, .done_fd = done_fd};
     pthread_mutex_init(&offload->lock, NULL);
     pthread_cond_init(&offload->queued, NULL);
-    jobs_init(&offload->todo);
-    jobs_init(&offload->done);
+    list_init(&offload->todo);
+    list_init(&offload->done);
     loop->offload = offload_queue;
     loop->offload_state = offload;
     return offload;
