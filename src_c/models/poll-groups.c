@@ -33,14 +33,18 @@ struct group {
     struct poll_set set; /* first: loop->state points here */
     struct loop *loop;
     struct handover handover;
-    unsigned given; /* connections, by the acceptor */
-    bool listed;
-    struct group *next;
+    unsigned given;   /* connections, by the acceptor */
+    struct node node; /* in groups, or in none: it is about to end */
 };
 
-/* Under this lock: the list, and `given` and `listed` of its groups. */
+/* Under this lock: the list, the newest last, and `given` of its groups. */
 static pthread_mutex_t groups_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct group *groups;
+static struct node groups = {&groups, &groups};
+
+static struct group *group_of(struct node *node)
+{
+    return OWNER_OF(node, struct group, node);
+}
 
 static unsigned group_clients(const struct group *group)
 {
@@ -52,18 +56,14 @@ static unsigned group_clients(const struct group *group)
 /* The end of its handover lets the group's loop end. */
 static void group_unlist(struct group *group)
 {
-    struct group **at = &groups;
-    while (*at != group)
-        at = &(*at)->next;
-    *at = group->next;
-    group->listed = false;
+    list_leave(&group->node);
     close(group->handover.give_fd);
 }
 
 static bool another_is_empty(const struct group *group)
 {
-    for (const struct group *other = groups; other; other = other->next)
-        if (other != group && group_clients(other) == 0)
+    for (struct node *at = groups.after; at != &groups; at = at->after)
+        if (at != &group->node && group_clients(group_of(at)) == 0)
             return true;
     return false;
 }
@@ -72,7 +72,8 @@ static bool another_is_empty(const struct group *group)
 static void group_end_if_spare(struct group *group)
 {
     pthread_mutex_lock(&groups_lock);
-    if (group->listed && group_clients(group) == 0 && another_is_empty(group))
+    if (list_joined(&group->node) && group_clients(group) == 0 &&
+        another_is_empty(group))
         group_unlist(group);
     pthread_mutex_unlock(&groups_lock);
 }
@@ -152,9 +153,7 @@ static struct group *group_start(struct server *server)
     struct group *group = group_make(server);
     if (!group)
         return NULL;
-    group->listed = true;
-    group->next = groups;
-    groups = group;
+    list_append(&groups, &group->node);
     if (threads_start(group_work, &group, sizeof group))
         return group;
     int error = errno;
@@ -167,10 +166,10 @@ static struct group *group_start(struct server *server)
 
 static struct group *group_find(void)
 {
-    struct group *group = groups;
-    while (group && group_clients(group) >= GROUP_CLIENTS)
-        group = group->next;
-    return group;
+    for (struct node *at = groups.before; at != &groups; at = at->before)
+        if (group_clients(group_of(at)) < GROUP_CLIENTS)
+            return group_of(at);
+    return NULL;
 }
 
 static void groups_deal(struct server *server, const struct arrival *arrival)
@@ -191,8 +190,8 @@ static void groups_deal(struct server *server, const struct arrival *arrival)
 static void groups_end(void)
 {
     pthread_mutex_lock(&groups_lock);
-    while (groups)
-        group_unlist(groups);
+    while (!list_empty(&groups))
+        group_unlist(group_of(groups.before));
     pthread_mutex_unlock(&groups_lock);
     threads_wait();
 }
