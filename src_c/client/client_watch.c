@@ -13,13 +13,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/proc_children.h"
 
 /* --- processes ---------------------------------------------------------- */
 
@@ -107,39 +107,24 @@ static bool watch_add(struct watch *watch, pid_t pid, bool root)
     return true;
 }
 
-/* Adds the children of one thread; returns how many it has, -1: no memory. */
-static int add_children(struct watch *watch, pid_t pid, const char *thread)
+struct adding {
+    struct watch *watch;
+    bool full; /* there was no memory for one */
+};
+
+static void add_child(void *context, pid_t child)
 {
-    char path[320];
-    int found = 0, child;
-    snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, thread);
-    FILE *file = fopen(path, "re");
-    while (file && fscanf(file, "%d", &child) == 1) {
-        found++;
-        if (!watch_add(watch, child, false))
-            found = INT32_MIN;
-    }
-    if (file)
-        fclose(file);
-    return found;
+    struct adding *adding = context;
+    adding->full |= !watch_add(adding->watch, child, false);
 }
 
+/* False when there is no memory. */
 static bool add_all_children(struct watch *watch, unsigned i)
 {
-    char path[64];
-    int found = 0, more;
-    pid_t pid = watch->processes[i].pid;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
-    for (struct dirent *e; tasks && (e = readdir(tasks)) && found >= 0;)
-        if (e->d_name[0] != '.') {
-            more = add_children(watch, pid, e->d_name);
-            found = more < 0 ? more : found + more;
-        }
-    if (tasks)
-        closedir(tasks);
-    watch->processes[i].parent |= found > 0;
-    return found >= 0;
+    struct adding adding = {.watch = watch};
+    if (proc_children(watch->processes[i].pid, add_child, &adding) > 0)
+        watch->processes[i].parent = true;
+    return !adding.full;
 }
 
 bool watch_make(struct watch *watch, const pid_t *pids, unsigned count)
@@ -156,13 +141,11 @@ bool watch_make(struct watch *watch, const pid_t *pids, unsigned count)
 
 static void add_new_children(struct watch *watch)
 {
-    char thread[16];
+    struct adding adding = {.watch = watch};
     for (unsigned i = 0; i < watch->count; i++) {
         const struct watched *process = &watch->processes[i];
-        if (process->ended || !process->parent)
-            continue;
-        snprintf(thread, sizeof thread, "%d", (int)process->pid);
-        add_children(watch, process->pid, thread);
+        if (!process->ended && process->parent)
+            proc_children_of(process->pid, process->pid, add_child, &adding);
     }
 }
 

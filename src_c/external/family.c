@@ -1,15 +1,14 @@
 /* family.c -- see family.h. */
 #include "family.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/proc_children.h"
 
 /* Processes in the order in which they were found. */
 struct found {
@@ -18,8 +17,9 @@ struct found {
 };
 
 /* Without memory the rest is left to the next walk. */
-static void found_add(struct found *found, pid_t pid)
+static void found_add(void *context, pid_t pid)
 {
+    struct found *found = context;
     if (found->count == found->capacity) {
         unsigned capacity = found->capacity ? 2 * found->capacity : 64;
         pid_t *more = realloc(found->pids, capacity * sizeof *more);
@@ -31,38 +31,14 @@ static void found_add(struct found *found, pid_t pid)
     found->pids[found->count++] = pid;
 }
 
-static void add_children(struct found *found, pid_t pid, const char *thread)
-{
-    char path[320];
-    int child;
-    snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, thread);
-    FILE *file = fopen(path, "re");
-    while (file && fscanf(file, "%d", &child) == 1)
-        found_add(found, child);
-    if (file)
-        fclose(file);
-}
-
-static void add_all_children(struct found *found, pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    DIR *tasks = opendir(path);
-    for (struct dirent *entry; tasks && (entry = readdir(tasks));)
-        if (entry->d_name[0] != '.')
-            add_children(found, pid, entry->d_name);
-    if (tasks)
-        closedir(tasks);
-}
-
 unsigned family_walk(pid_t root, void (*visit)(pid_t pid), unsigned most)
 {
     struct found found = {0};
-    add_all_children(&found, root);
+    proc_children(root, found_add, &found);
     for (unsigned i = 0; i < found.count && found.count <= most; i++) {
         if (visit)
             visit(found.pids[i]);
-        add_all_children(&found, found.pids[i]);
+        proc_children(found.pids[i], found_add, &found);
     }
     free(found.pids);
     return found.count;

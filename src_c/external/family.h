@@ -1,7 +1,4 @@
-/* family.h -- the descendants of a process: count them, kill them all.
- *
- * Found in /proc/PID/task/TID/children (Linux 4.2, CONFIG_PROC_CHILDREN).
- */
+/* family.h -- the descendants of a process: count them, kill them all. */
 #ifndef FAMILY_H
 #define FAMILY_H
 
