@@ -184,7 +184,7 @@ def test_a_server_that_is_a_known_queue_is_found_to_be_one(tmp_path):
     factors = {"model": ["epoll"], "rate": [rate]}
     fixed = {"connections": 50, "workload": "work", "delay_kind": "spin"}
     fixed |= {"delay": "1ms"}
-    measure(tmp_path, factors=factors, fixed=fixed, trials=4, duration=2, warmup=0.2)
+    measure(tmp_path, factors=factors, fixed=fixed, trials=4, duration=4, warmup=0.2)
     expected = service + load.waiting(rate, service)
     medians, quiet = [], 0
     for trial in rows(tmp_path):
