@@ -93,8 +93,8 @@ struct client_list {
     struct node clients;
 };
 
-/* A client's limit where it does not wait; and where it has waited for too long,
- * and its socket was shut. */
+/* A client's limit where it does not wait; and where it has waited for too
+ * long, and its socket was shut. */
 #define LIMIT_NONE UINT64_MAX
 #define LIMIT_CUT (UINT64_MAX / 2)
 

@@ -1,5 +1,5 @@
-/* uring_redis.h -- requests to Redis in a ring: redis_async.h waits by its polls
- * (IORING_OP_POLL_ADD). */
+/* uring_redis.h -- requests to Redis in a ring: redis_async.h waits by its
+ * polls (IORING_OP_POLL_ADD). */
 #ifndef URING_REDIS_H
 #define URING_REDIS_H
 
