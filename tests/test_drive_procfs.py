@@ -7,7 +7,6 @@ import resource
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 
@@ -53,17 +52,21 @@ def test_cpu_clock_is_that_of_the_process():
 
 
 def test_threads_and_times_agree_with_psutil():
-    stop = threading.Event()
-    threads = [threading.Thread(target=stop.wait) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    try:
-        usage = procfs.processes(os.getpid())
-        assert usage.threads == psutil.Process().num_threads()
-        times = psutil.Process().cpu_times()
-        assert usage.user_s == pytest.approx(times.user + times.children_user, abs=0.1)
-    finally:
-        stop.set()
+    code = """
+import threading, time
+for _ in range(5):
+    threading.Thread(target=time.sleep, args=[30], daemon=True).start()
+while time.process_time() < 0.4:
+    sum(range(100_000))
+print(flush=True)
+time.sleep(30)
+"""
+    with _python(code) as pid:
+        usage = procfs.processes(pid)
+        assert usage.threads == psutil.Process(pid).num_threads() == 6
+        times = psutil.Process(pid).cpu_times()
+        assert usage.user_s == pytest.approx(times.user, abs=0.1)
+        assert usage.user_s > 0.1
 
 
 def test_a_large_family_is_counted_whole_and_looked_at_in_part():
