@@ -212,7 +212,7 @@ def test_a_worker_that_is_killed_is_a_reason_and_a_later_trial_works(
         thread.join()
         assert outcome.failure.kind == "host-lost"
         assert "h3" in outcome.failure.reason
-        assert took_s[0] < carrier.PATIENCE_S
+        assert took_s[0] < 2
         again = run(hosts)
         assert again.failure.kind == "host-lost"
         three.start_worker(3)

@@ -19,6 +19,7 @@ from tests.conformance.harness import (
     PATIENCE_S,
     SANITIZED,
     SERVER,
+    SLOWER,
     Server,
     answers,
     children_of,
@@ -178,7 +179,7 @@ def streams(server: Server, over: threading.Event) -> None:
 
 
 def answers_work(server: Server) -> bool:
-    with contextlib.suppress(OSError), server.connect() as sock:
+    with contextlib.suppress(OSError), server.connect(timeout=1 * SLOWER) as sock:
         sock.sendall(b"0 0\n")
         return receive(sock, 2) == b"0\n"
     return False
