@@ -349,6 +349,13 @@ def undisturbed(monkeypatch):
 
 
 @pytest.fixture
+def moved_cores(monkeypatch):
+    """Let a host move the cores between the second trial and the third, and back."""
+    ns = itertools.chain([80, 82, 79, 85, 370, 375], itertools.repeat(81))
+    monkeypatch.setattr(sweeps, "core_to_core_s", lambda cores: next(ns) / 1e9)
+
+
+@pytest.fixture
 def rates_that_differ(monkeypatch):
     """Let each trial tell one percent more requests per second than the one before."""
     run, told = sweeps.trials.run, itertools.count()
@@ -377,6 +384,25 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
     assert width["half_width"] > 1e-6
     assert (width["n"], width["met"]) == (3, False)
     assert width["factors"] == {"model": "good"}
+
+
+@pytest.mark.usefixtures("undisturbed", "moved_cores")
+def test_a_trial_between_cores_that_were_moved_is_measured_once_more(
+    tmp_path, monkeypatch, spare_blocks
+):
+    monkeypatch.setattr(stopping, "SPARE", spare_blocks)
+    report = sweep(tmp_path, trials=4)
+    assert (report.done, report.flagged, report.complete) == (5, 1, True)
+    assert any(text.endswith("moved the cores: 1 of 5") for text in report.remarks)
+    kept = rows(tmp_path)
+    assert kept[2]["core_to_core"] == {"before_s": 370e-9, "after_s": 375e-9}
+    assert {row["sweep"] for row in kept} == {
+        manifest(tmp_path)["studies"]["s"]["sweep"]
+    }
+    reasons = load("r", "s", root=tmp_path, warn=False)["reason"]
+    assert reasons.dropna().to_dict() == {2: "cores moved"}
+    again = sweep(tmp_path, trials=4)
+    assert (again.done, again.resumed, again.flagged) == (0, 5, 1)
 
 
 @pytest.mark.usefixtures("undisturbed")

@@ -23,6 +23,7 @@ ARRAYS = {
     "process": ("fork_wait_ns",),
     "timer": ("overshoot_p50_ns", "overshoot_p99_ns", "overshoot_max_ns"),
     "neighbour": ("slowdown",),
+    "core_to_core": ("round_trip_ns",),
     "calls": [f"{call}_ns" for call in CALLS],
 }
 
@@ -86,6 +87,25 @@ def test_one_core_has_no_neighbour():
     core = min(os.sched_getaffinity(0))
     flags = ["--what=neighbour", f"--cores={core},{core}", "--repeats=1"]
     assert measured(*flags)["neighbour"]["slowdown"] == [None]
+
+
+def test_a_cache_line_takes_as_long_from_core_to_core_in_each_process():
+    """Where it lies in a process does not matter; hosts may move cores meanwhile."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        pytest.skip("needs two cores")
+    flags = ["--what=core-to-core", f"--cores={allowed[0]},{allowed[1]}"]
+    found = [measured(*flags, "--repeats=3")["core_to_core"] for _ in range(9)]
+    ns = [min(each["round_trip_ns"]) for each in found]
+    assert 5 < min(ns) < 10_000
+    near = sum(n < 1.3 * statistics.median(ns) for n in ns)
+    assert near >= 5
+
+
+def test_one_core_is_at_no_distance():
+    core = min(os.sched_getaffinity(0))
+    flags = ["--what=core-to-core", f"--cores={core},{core}", "--repeats=1"]
+    assert measured(*flags)["core_to_core"]["round_trip_ns"] == [None]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])

@@ -19,7 +19,7 @@ from connlab.drive import cores, hosts_asked, machine, programs, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
-COSTS = 8
+COSTS = 9
 _TIMEOUT_S = 60
 #: what a program that cannot measure something ends in
 _FAILURES = (RuntimeError, OSError, ValueError, LookupError, subprocess.SubprocessError)
@@ -46,7 +46,7 @@ def floor(
     rounds : int
         Processes in all, each measuring every cost once.
     duration : float
-        Seconds of each measurement; a round of all takes about eight times that.
+        Seconds of each measurement; a round of all takes about nine times that.
     connections : int
         Between the halves of the echo, and sockets that ``poll`` is handed.
     whats : sequence of str
@@ -146,5 +146,22 @@ def neighbour(duration: float = 0.2) -> float | None:
     """
     try:
         return _measure(duration, _pair(), what="neighbour")["neighbour"]["slowdown"][0]
+    except _FAILURES:
+        return None
+
+
+def core_to_core_s(sets: cores.Cores) -> float | None:
+    """Return how long a cache line takes from a server's core to its client's and back.
+
+    Hosts move the cores that they lend; trials keep it, as requests between cores
+    that share no cache cost more. Takes some 10 ms. None where there is one core only,
+    or as for `neighbour`.
+    """
+    if sets.shared:
+        return None
+    pair = [sets.server[0], sets.client[0]]
+    try:
+        report = _measure(0.01, pair, what="core-to-core")["core_to_core"]
+        return report["round_trip_ns"][0] / 1e9
     except _FAILURES:
         return None

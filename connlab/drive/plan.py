@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,6 +73,11 @@ class SweepPlan:
     unavailable: Mapping[int, str]
     """Why cells cannot be measured where the sweep is."""
     location: Location
+
+    @cached_property
+    def sweep(self) -> str:
+        """A hash of its cells."""
+        return grid.cell_key({"cells": sorted(map(grid.cell_key, self.cells))})
 
     def key(
         self, cell: int, repeat: int, *, carried_by: str | None = None, copy: int = 1

@@ -27,8 +27,9 @@ in 0.94 and more.
 With a budget, time beyond n_min blocks goes where intervals are widest: a round then
 holds only the sets and cells that are furthest from their target.
 
-Without targets n_min blocks are all, but for those that other programs spoilt: where
-they leave a cell too few trials for an interval, up to `SPARE` blocks follow.
+Without targets n_min blocks are all, but for those that other programs spoilt, or a
+host that moved our cores: where they leave a cell too few trials for an interval, up to
+`SPARE` blocks follow.
 """
 
 import math
@@ -58,7 +59,7 @@ SPARE = 2
 #: with a budget, a round has the cells at least this near to the worst one
 _NEAR_WORST = 0.5
 #: gates that a trial may fail and the next one of its cell pass
-TRANSIENT = {"quiet", "lag"}
+TRANSIENT = {"quiet", "lag", "placement"}
 _UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "": 1.0}
 
 

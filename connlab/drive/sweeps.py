@@ -35,6 +35,7 @@ from connlab.drive import (
     turns,
 )
 from connlab.drive import plan as planning
+from connlab.drive.floor import core_to_core_s
 from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.location import Location
 from connlab.drive.programs import Programs
@@ -44,6 +45,7 @@ from connlab.variances import TRIALS_MIN
 #: how much longer a budget lasts while no cell can have an interval: a slow machine
 #: would else spend nearly all of it for nothing that can be said
 _NO_INTERVALS_YET = 1.5
+_VERDICTS = ("ok", "excluded_by", "gates_failed")
 
 
 def sweep(
@@ -187,6 +189,7 @@ def sweep(
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
     trials, remarks = schema.read_log(folder / schema.TRIALS).by_key()
+    schema.note_usual(trials.values())
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
     rows = ({c.name: schema.value_of(c, t) for c in asked} for t in trials.values())
     counts = _unused(rows)
@@ -213,6 +216,10 @@ def _unused(rows: Iterable[Mapping]) -> dict[str, int]:
         "flagged": len(unused) - len(failures),
         "unavailable": sum(text.startswith("unavailable: ") for text in failures),
     }
+
+
+def _is_moved(row: Mapping) -> bool:
+    return "placement" in (row["excluded_by"] or "")
 
 
 @dataclass
@@ -242,6 +249,7 @@ class _Sweep:
 
     def __post_init__(self) -> None:
         self.rows: list[list[dict]] = [[] for _ in self.plan.cells]
+        self.facts: list[tuple[dict, dict]] = []  # each of the rows, and its trial
 
     @property
     def trials(self) -> int:
@@ -319,6 +327,7 @@ class _Sweep:
                     baseline = baseline_of[slot.cell]
                     flat[stopping.RATIOS] = self._log_ratios(slot, baseline, rows)
                 self.rows[slot.cell].append(flat)
+                self.facts.append((flat, rows[slot]))
             lost, unused = self.plan.location.lost(), self.unused
             show(
                 done=self.trials,
@@ -332,6 +341,7 @@ class _Sweep:
         """Yield groups; after each round the stopping rule says what is next."""
         plan = self.plan
         for number in itertools.count():
+            self._judge_placement()
             wanted = stopping.next_round(self.rows, plan.rule)
             if isinstance(wanted, str):
                 self.reason, self.complete = wanted, True
@@ -342,6 +352,14 @@ class _Sweep:
             yield from interleaving.groups(
                 slots, plan.cells, plan.models, plan.sets, room=plan.location.room
             )
+
+    def _judge_placement(self) -> None:
+        """Tell which trials had cores as far apart as usual; each one changes that."""
+        schema.note_usual(trial for _, trial in self.facts)
+        for flat, trial in self.facts:
+            moved = schema.placement_gate(trial).ok is False
+            if moved != _is_moved(flat):
+                flat |= {name: schema.DERIVED[name](trial) for name in _VERDICTS}
 
     def _measured(self, group: interleaving.Group) -> dict[grid.Slot, dict] | None:
         """Measure a group and keep its trials; None where that ends the sweep.
@@ -469,6 +487,12 @@ class _Sweep:
             have = "has" if unusable == 1 else "have"
             cells = f"{unusable} of {len(self.rows)} cells {have}"
             note(f"{cells} no trial that may be used")
+        moved = [flat for flat, _ in self.facts if _is_moved(flat)]
+        if moved:
+            note(
+                "trials left out, as the host had moved the cores: "
+                f"{len(moved)} of {len(self.facts)}"
+            )
         if disturbed := rounds["disturbed"]:
             note(
                 "rounds that other programs disturbed, and that count for no server: "
@@ -511,7 +535,7 @@ class _Sweep:
         """Keep the arguments and, at the end, the report; a full disk stops nothing."""
         plan = self.plan
         entry: dict[str, Any] = {
-            "sweep": grid.cell_key({"cells": sorted(map(grid.cell_key, plan.cells))}),
+            "sweep": plan.sweep,
             "started_at": self.started_at,
             "environment": plan.environment,
             "binaries": dict(plan.binaries),
@@ -587,9 +611,11 @@ def _trials(
         model=plan.models[cells[0]["model"]],
         files=("timeline", "histogram") if plan.histograms else ("timeline",),
     )
+    before_s = _core_to_core_s(plan, setting)
     outcomes = _outcomes(plan, group, cells, setting, host)
     if outcomes is None:
         return None
+    after_s = _core_to_core_s(plan, setting)
     cores = setting.cores.in_trial() | services.cores_in_trial()
     cores |= plan.location.cores_in_trial()
     set_name = plan.key(slots[0].cell, slots[0].repeat)
@@ -604,6 +630,7 @@ def _trials(
         trial = schema.Trial(
             key=plan.key(slot.cell, slot.repeat, carried_by=name, copy=slot.copy),
             study=plan.study,
+            sweep=plan.sweep,
             block=slot.block,
             order=slot.order,
             repeat=slot.repeat,
@@ -616,6 +643,7 @@ def _trials(
             binaries=plan.binaries_of(plan.models[factors["model"]]),
             commands=_commands(factors, in_turns, setting, outcome),
             cores=cores,
+            core_to_core=schema.CoreToCore(before_s=before_s, after_s=after_s),
             server=outcome.server,
             client=outcome.client,
             timeline=_timeline(outcome),
@@ -630,6 +658,10 @@ def _trials(
         }
         kept.append((outcome, trial.model_copy(update=verdicts)))
     return kept
+
+
+def _core_to_core_s(plan: planning.SweepPlan, setting: trials.Setting) -> float | None:
+    return None if plan.location.remote else core_to_core_s(setting.cores)
 
 
 def _client_factors(

@@ -6,6 +6,7 @@ reads) share. Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 
 from connlab.schema.columns import COLUMNS, FACTORS, flatten, value_of
 from connlab.schema.derived import (
+    DERIVED,
     EXCLUDING,
     FINDINGS,
     UNANSWERED,
@@ -25,6 +26,7 @@ from connlab.schema.derived import (
 from connlab.schema.facts import (
     SCHEMA,
     Client,
+    CoreToCore,
     Facts,
     Failure,
     Gate,
@@ -63,6 +65,7 @@ from connlab.schema.paths import (
     run_name,
     study_folder,
 )
+from connlab.schema.placement import note_usual, placement_gate
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this share of requests wait for it."""

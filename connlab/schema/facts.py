@@ -289,6 +289,17 @@ class Turns(Facts):
         return sum(self.seconds) + len(self.seconds) * self.lead_in_ms / 1e3
 
 
+class CoreToCore(Facts):
+    """How long a cache line took from the server's core to the client's and back.
+
+    Before the trial and after it, the same for all servers of a set. None where both
+    have one core, or are on several hosts.
+    """
+
+    before_s: float | None = None
+    after_s: float | None = None
+
+
 class Trial(Facts):
     """One line of ``trials.jsonl``: a fresh server, a fresh client, self-contained."""
 
@@ -300,6 +311,8 @@ class Trial(Facts):
     its baselines may be there, and are measured once more beside the others.
     """
     study: str
+    sweep: str | None = None
+    """A hash of the cells of the sweep that measured it, as in the manifest."""
     block: int
     order: int
     repeat: int
@@ -311,6 +324,7 @@ class Trial(Facts):
     binaries: dict[str, str]
     commands: dict[str, str] = {}
     cores: dict[str, list[int] | bool]
+    core_to_core: CoreToCore | None = None
     server: Server
     client: Client | None = None
     timeline: Timeline | None = None

@@ -36,13 +36,14 @@ enum what {
     PROCESS,
     TIMER,
     NEIGHBOUR,
+    CORE_TO_CORE,
     CALLS,
     WHATS
 };
 
 static const char *const what_names[WHATS] = {
-    "echo",    "ping-pong", "switch",    "thread",
-    "process", "timer",     "neighbour", "calls",
+    "echo",  "ping-pong", "switch",       "thread", "process",
+    "timer", "neighbour", "core-to-core", "calls",
 };
 
 enum { REPEATS_MAX = 1000 };
@@ -115,9 +116,9 @@ _Noreturn static void read_operand(void *into, const char *word)
 static const struct flag rows[] = {
     {.help = "What is measured"},
     {"--what", "WHAT,...",
-     "echo,ping-pong,switch,thread,process,timer,neighbour,calls",
+     "echo,ping-pong,switch,thread,process,timer,neighbour,core-to-core,calls",
      "echo, ping-pong, switch, thread, process, timer,\n"
-     "neighbour, calls (all)",
+     "neighbour, core-to-core, calls (all)",
      read_whats, AT(whats), 0, 0},
     {"--repeats", "N", NULL, "of each, in turn (5)",
      flag_unsigned, AT(repeats), 1, REPEATS_MAX},
@@ -213,6 +214,7 @@ static void measure(const struct floor_plan *plan, enum what what, unsigned i)
     case PROCESS: costs[what][i] = floor_process_ns(plan); break;
     case TIMER: measure_timer(plan, i); break;
     case NEIGHBOUR: costs[what][i] = floor_neighbour(plan); break;
+    case CORE_TO_CORE: costs[what][i] = floor_core_to_core_ns(plan); break;
     case CALLS: measure_calls(plan, i); break;
     case WHATS: break;
     }
@@ -287,12 +289,14 @@ static void print_timer(const struct floor_plan *plan)
 static void print_cost(const struct floor_plan *plan, enum what what)
 {
     static const char *const keys[WHATS] = {
-        [SWITCH] = "switch_ns",
-        [THREAD] = "create_join_ns",
-        [PROCESS] = "fork_wait_ns",
-        [NEIGHBOUR] = "slowdown",
+        [SWITCH] = "switch_ns",           [THREAD] = "create_join_ns",
+        [PROCESS] = "fork_wait_ns",       [NEIGHBOUR] = "slowdown",
+        [CORE_TO_CORE] = "round_trip_ns",
     };
-    printf(",\"%s\":{", what_names[what]);
+    printf(",\"");
+    for (const char *c = what_names[what]; *c; c++)
+        putchar(*c == '-' ? '_' : *c);
+    printf("\":{");
     print_array(plan, keys[what], costs[what]);
     printf("}");
 }

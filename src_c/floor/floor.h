@@ -80,4 +80,9 @@ struct floor_overshoot floor_timer(const struct floor_plan *plan);
  * 1 where they are two, near 2 where they share one; negative for one core. */
 double floor_neighbour(const struct floor_plan *plan);
 
+/* A cache line there and back between the two cores, nanoseconds: some 20 for
+ * threads of one core, 80 for cores that share a cache, several hundred for
+ * others; negative for one core. */
+double floor_core_to_core_ns(const struct floor_plan *plan);
+
 #endif
