@@ -354,10 +354,10 @@ def spare_blocks() -> Iterator[int]:
 @pytest.fixture(scope="session", autouse=True)
 def cores_that_stay() -> Iterator[None]:
     """Let sweeps ask nobody where the cores are: a host may move them at any time."""
-    from connlab.drive import sweeps
+    from connlab.drive import location
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweeps, "core_to_core_s", lambda cores: None)
+        patch.setattr(location, "core_to_core_s", lambda sets: None)
         yield
 
 

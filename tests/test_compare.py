@@ -1,6 +1,7 @@
 """connlab compare: what may be asked, when it stops, what it says."""
 
 import io
+import itertools
 import json
 import math
 import os
@@ -823,6 +824,24 @@ def test_a_server_is_held_against_the_one_that_it_names(monkeypatch):
 def test_a_control_that_does_not_hold_is_said(monkeypatch):
     result = compared(monkeypatch, RATES | {"epoll again": 1.1e5}, noise=0.01)
     assert any("control" in doubt for doubt in screen.doubts(result))
+
+
+def test_sets_between_cores_that_a_host_moved_do_not_count(monkeypatch):
+    ns = itertools.chain([80] * 4, [370] * 2, [81, 375], itertools.repeat(79))
+    monkeypatch.setattr(location, "core_to_core_s", lambda sets: next(ns) / 1e9)
+    result = compared(monkeypatch, RATES, noise=0.05, budget_s=10, takes_s=1.0)
+    assert (result.moved, result.n) == (2, len(result.measured) - 2)
+    assert {2, 3}.isdisjoint(pd.concat(result.sets)["trial"])
+    assert f"2 of {len(result.measured)} sets do not count" in printed(result)
+    document = document_of(result)
+    assert (document["moved_sets"], document["sets"]) == (2, result.n)
+    assert document["ratios"]["rate"]["uring"]["n"] == result.n
+
+
+def test_where_cores_stay_nothing_is_said_of_them(monkeypatch):
+    result = compared(monkeypatch, RATES, noise=0.01)
+    assert (result.moved, result.n) == (0, len(result.measured))
+    assert "moved the cores" not in printed(result)
 
 
 def test_json_has_levels_ratios_and_words(monkeypatch):

@@ -165,6 +165,13 @@ def test_cores_that_slow_each_other_are_noise():
     assert "busy neighbour" not in _grades(_facts() | {"neighbour": None})
 
 
+def test_how_far_apart_the_cores_are_is_told():
+    assert (
+        _judged(_facts() | {"core_to_core_s": 75.4e-9})["core to core"].value == "75 ns"
+    )
+    assert "core to core" not in _grades(_facts() | {"core_to_core_s": None})
+
+
 def test_two_threads_of_one_core_are_noise(monkeypatch):
     """Judged from facts alone: what this machine's cores are does not matter."""
     monkeypatch.setattr(checkup.procfs, "read_text", None)
@@ -325,6 +332,7 @@ def test_this_machine():
 def test_what_the_cores_are_is_among_the_facts(monkeypatch):
     monkeypatch.setattr(checkup, "_busy", lambda seconds: 0.0)
     monkeypatch.setattr(checkup, "neighbour", lambda: None)
+    monkeypatch.setattr(checkup, "core_to_core_s", lambda sets: 8e-8)
     monkeypatch.setattr(checkup.cores, "available", lambda: (0, 4, 1))
     monkeypatch.setattr(checkup.cores, "physical", lambda cores: [(0, 4), (1,)])
     facts = checkup.gather()

@@ -18,7 +18,7 @@ from conftest import wait_for
 from drive_fakes import FAKES, alive, full, manifest, rows, sweep, sweep_in_process
 
 from connlab import drive, schema
-from connlab.drive import gates, machine, plan, stopping, store, sweeps
+from connlab.drive import gates, location, machine, plan, stopping, store, sweeps
 from connlab.study import load
 from connlab.study.frames import RunWarning
 
@@ -352,7 +352,7 @@ def undisturbed(monkeypatch):
 def moved_cores(monkeypatch):
     """Let a host move the cores between the second trial and the third, and back."""
     ns = itertools.chain([80, 82, 79, 85, 370, 375], itertools.repeat(81))
-    monkeypatch.setattr(sweeps, "core_to_core_s", lambda cores: next(ns) / 1e9)
+    monkeypatch.setattr(location, "core_to_core_s", lambda sets: next(ns) / 1e9)
 
 
 @pytest.fixture

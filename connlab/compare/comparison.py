@@ -19,6 +19,7 @@ from connlab.intervals import CLIENT_BOUND, interval, stands
 from connlab.studies.load import OVERLOAD
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
+from connlab.variances import TRIALS_MIN
 
 #: what is compared, and its unit
 METRICS = {"rate": "requests/s", "cpu": "s", "p50": "s", "p99": "s"}
@@ -41,6 +42,19 @@ _REPORTED = {
 SETS_MIN = 5
 
 
+@dataclass(frozen=True)
+class _Measured:
+    """A set: its slices, its summary, and what `schema.note_usual` asks of trials."""
+
+    slices: pd.DataFrame
+    summary: pd.DataFrame
+    place: dict[str, Any]
+
+    @property
+    def moved(self) -> bool:
+        return schema.placement_gate(self.place).ok is False
+
+
 @dataclass
 class Comparison:
     """What has been measured so far, and why it ended.
@@ -48,12 +62,14 @@ class Comparison:
     ``sets`` has one row for each set and server: the columns of `METRICS`, the CPU
     time of the client per request (``client``), and the share of a core that server
     and client used in that server's slices, and how late 99 % of requests left at most
-    (``lag_p99``, s).
+    (``lag_p99``, s). Sets between cores that a host had moved (`schema.placement`) are
+    not among them, nor in ``slices``; `moved` says how many.
     """
 
     plan: Plan
     slices: list[pd.DataFrame] = field(default_factory=list)
     sets: list[pd.DataFrame] = field(default_factory=list)
+    measured: list["_Measured"] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     set_seconds: list[float] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -81,12 +97,27 @@ class Comparison:
         slices = slices.astype({"server_cpu_ns": float}).assign(
             trial=measured.number, server=[names[i] for i in slices["target"]]
         )
-        self.slices.append(slices)
         whole = self.plan.whole_slices
         summary = _summary(slices, names, outcome.reports, whole=whole)
         if self.plan.location.remote:
             summary = summary.assign(**_clients_afar(outcome.reports))
-        self.sets.append(summary.assign(trial=measured.number))
+        summary = summary.assign(trial=measured.number)
+        place = {"started_at": measured.number}
+        place["core_to_core"] = measured.core_to_core.model_dump()
+        self.measured.append(_Measured(slices, summary, place))
+        self._count()
+
+    def _count(self) -> None:
+        """Choose the sets that count, as each one changes how far cores usually are."""
+        schema.note_usual((one.place for one in self.measured), enough=TRIALS_MIN)
+        counted = [one for one in self.measured if not one.moved]
+        self.slices = [one.slices for one in counted]
+        self.sets = [one.summary for one in counted]
+
+    @property
+    def moved(self) -> int:
+        """How many sets do not count, as the host had moved the cores."""
+        return sum(one.moved for one in self.measured)
 
     def fail(self, error: turns.SetError) -> None:
         """Keep why no further set can be measured."""
@@ -94,7 +125,7 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """How many sets were measured."""
+        """How many sets count."""
         return len(self.sets)
 
     @property
@@ -420,6 +451,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "failure": comparison.failure or None,
         "seconds": comparison.seconds,
         "sets": comparison.n,
+        "moved_sets": comparison.moved,
         "decisive": list(comparison.decisive),
         "widest": comparison.widest(),
         "others_share": comparison.others_share,

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from connlab import schema
 from connlab.compare.plan import Plan, Server
 from connlab.drive import interleaving, trials, turns, web_page
 from connlab.drive.host import LocalHost
@@ -27,12 +28,14 @@ class Set:
     """What fresh servers gave in one set, in the order of `names`.
 
     ``failed`` says how servers ended that died in it; they take part in no later one.
+    ``core_to_core`` is what a trial keeps of the cores (`connlab.schema.placement`).
     """
 
     number: int
     names: tuple[str, ...]
     outcome: turns.Outcome
     failed: dict[str, str] = field(default_factory=dict)
+    core_to_core: schema.CoreToCore = field(default_factory=schema.CoreToCore)
 
 
 def sets(plan: Plan) -> Iterator[Set]:
@@ -48,6 +51,7 @@ def sets(plan: Plan) -> Iterator[Set]:
             remaining = tuple(s for s in plan.servers if s.name not in failed)
             setting = _setting(plan, remaining, number, root)
             clients = plan.location.turning(plan.client)
+            before_s = plan.location.core_to_core(plan.cores)
             try:
                 outcome = interleaving.run_set(
                     setting,
@@ -70,7 +74,9 @@ def sets(plan: Plan) -> Iterator[Set]:
             if clients and (failure := interleaving.never_in_time(outcome)):
                 raise turns.SetError(failure.reason, kind=failure.kind)
             failed |= died.keys()
-            yield Set(number, names, outcome, lost | died)
+            after_s = plan.location.core_to_core(plan.cores)
+            apart = schema.CoreToCore(before_s=before_s, after_s=after_s)
+            yield Set(number, names, outcome, lost | died, apart)
 
 
 def _setting(

@@ -264,6 +264,13 @@ def doubts(comparison: Comparison) -> list[str]:
             "those of a machine that is shared, ratios and CPU times stand with their "
             "intervals"
         )
+    if comparison.moved:
+        lines.append(
+            f"the host moved the cores: {comparison.moved} of"
+            f" {len(comparison.measured)} sets do not count, in which a cache line took"
+            " much longer from the server's core to the client's, or shorter, than in"
+            " most"
+        )
     for metric in comparison.decisive:
         control = comparison.ratios(metric).get(comparison.plan.control)
         if control is not None and control.determined and not control.contains(1):

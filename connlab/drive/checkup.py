@@ -32,7 +32,7 @@ from connlab.drive import (
     store,
 )
 from connlab.drive.capacity import RING_BYTES, free_bytes, lockable_bytes
-from connlab.drive.floor import neighbour
+from connlab.drive.floor import core_to_core_s, neighbour
 
 #: descriptors that a server needs beside those of its connections
 _OWN_DESCRIPTORS = 16
@@ -160,6 +160,7 @@ def gather() -> dict[str, Any]:
         "busy": _busy(0.5),
         "neighbour": neighbour(),
         "timer_late_us": _timer_late_us(),
+        "core_to_core_s": core_to_core_s(cores.one_each(available)),
         "tools": {name: shutil.which(name) is not None for name in tools},
         "servers": {name: e.available for name, e in servers.entries().items()},
     }
@@ -308,6 +309,9 @@ def _shares(facts: Mapping) -> Iterator[Finding]:
         means = "a computation on the server's core while the client's works"
         change = "the host lends two threads of one core: ask it for whole ones"
         yield Finding("busy neighbour", value, grade, means, change)
+    if (seconds := facts.get("core_to_core_s")) is not None:
+        means = "a cache line to the client's core and back; a host may move cores"
+        yield Finding("core to core", f"{seconds * 1e9:.0f} ns", means=means)
 
 
 def _noise(facts: Mapping) -> Iterator[Finding]:

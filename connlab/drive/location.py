@@ -10,6 +10,7 @@ from connlab import schema
 from connlab.drive import capacity, cores, flags, hosts_asked, machine, store
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
+from connlab.drive.floor import core_to_core_s
 from connlab.drive.host import Host
 from connlab.drive.programs import Programs
 
@@ -46,6 +47,13 @@ class Location(Protocol):
     def cores(self, factors: Mapping[str, Any]) -> Cores:
         """Return the core sets of a trial; ValueError where there are not so many."""
         return cores.of_trial(factors)
+
+    def core_to_core(self, sets: Cores) -> float | None:
+        """Return the seconds from the server's core to the client's and back.
+
+        None where they have one core, or are on several hosts.
+        """
+        return None if self.remote else core_to_core_s(sets)
 
     def core_count(self) -> int:
         """Return how many cores the machine of the server has for a run."""

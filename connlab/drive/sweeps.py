@@ -35,7 +35,6 @@ from connlab.drive import (
     turns,
 )
 from connlab.drive import plan as planning
-from connlab.drive.floor import core_to_core_s
 from connlab.drive.host import Host, HostLost, LocalHost
 from connlab.drive.location import Location
 from connlab.drive.programs import Programs
@@ -611,11 +610,11 @@ def _trials(
         model=plan.models[cells[0]["model"]],
         files=("timeline", "histogram") if plan.histograms else ("timeline",),
     )
-    before_s = _core_to_core_s(plan, setting)
+    before_s = plan.location.core_to_core(setting.cores)
     outcomes = _outcomes(plan, group, cells, setting, host)
     if outcomes is None:
         return None
-    after_s = _core_to_core_s(plan, setting)
+    after_s = plan.location.core_to_core(setting.cores)
     cores = setting.cores.in_trial() | services.cores_in_trial()
     cores |= plan.location.cores_in_trial()
     set_name = plan.key(slots[0].cell, slots[0].repeat)
@@ -658,10 +657,6 @@ def _trials(
         }
         kept.append((outcome, trial.model_copy(update=verdicts)))
     return kept
-
-
-def _core_to_core_s(plan: planning.SweepPlan, setting: trials.Setting) -> float | None:
-    return None if plan.location.remote else core_to_core_s(setting.cores)
 
 
 def _client_factors(

@@ -65,7 +65,7 @@ from connlab.schema.paths import (
     run_name,
     study_folder,
 )
-from connlab.schema.placement import note_usual, placement_gate
+from connlab.schema.placement import FARTHER, note_usual, placement_gate
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this share of requests wait for it."""

@@ -11,7 +11,7 @@ from connlab import schema
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels
 from connlab.study.formatting import called
-from connlab.study.frames import RunError, load
+from connlab.study.frames import RunError, failed_only, load, passed
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.turns import verdict
@@ -259,3 +259,53 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     points = points.groupby(sets).agg({"block": "first", "off": "mean", "at": "min"})
     points = points.sort_values("at", ignore_index=True)
     return points.drop(columns="at").assign(order=points.index)
+
+
+# ---- where the cores were ----------------------------------------------------------
+
+PLACES = ("near", "apart", "farther apart")
+"""Where a host put the server's core and the client's, by the time between them."""
+MOVED = "moved meanwhile"
+_BETWEEN = ["core_to_core_s", "core_to_core_after_s"]
+_OTHERWISE = (
+    *("rate", "byte_rate", "think", "active", "requests", "requests_per_connection"),
+    *("extra_ns", "spin", "together"),
+)
+
+
+def placed(studies: Sequence[Study]) -> pd.DataFrame:
+    """Return the trials of studies that count, wherever their cores were.
+
+    With columns study and cores: one of `PLACES`, or `MOVED`. Times that are no more
+    than `connlab.schema.FARTHER` times the next shorter one are of one place.
+    """
+    columns = ["study", "cores"]
+    frames = [
+        study.trials.assign(study=study.name, block=study.trials["block"] + 1000 * n)
+        for n, study in enumerate(studies)
+    ]
+    if not frames:
+        return pd.DataFrame(columns=[*columns, *_BETWEEN])
+    every = pd.concat(frames, ignore_index=True).dropna(subset=_BETWEEN)
+    counts = passed(every) | failed_only(every, ["placement"])
+    every = every[counts].assign(ok=True)
+    known = np.unique(every[_BETWEEN].to_numpy(dtype=float))
+    nearest = known[1:][known[1:] > schema.FARTHER * known[:-1]]  # of each other place
+    first, last = (
+        np.searchsorted(nearest, every[c].to_numpy(dtype=float), "right").clip(max=2)
+        for c in _BETWEEN
+    )
+    names = np.array(PLACES)[first]
+    return every.assign(cores=np.where(first == last, names, MOVED))
+
+
+def small_echoes(trials: pd.DataFrame, *, connections: Sequence[int]) -> pd.DataFrame:
+    """Return trials of `placed` of the plainest load, which studies have in common.
+
+    Echoes of at most 128 bytes, in turns, asked for as fast as answers come.
+    """
+    plain = trials["workload"].eq("echo") & trials["slice"].notna()
+    plain &= trials["engine"].eq("auto") & trials["connections"].isin(connections)
+    plain &= pd.to_numeric(trials["size"], errors="coerce") <= 128
+    plain &= trials[[c for c in _OTHERWISE if c in trials]].isna().all(axis=1)
+    return trials[plain.fillna(False).astype(bool)]
