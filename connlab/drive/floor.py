@@ -162,6 +162,6 @@ def core_to_core_s(sets: cores.Cores) -> float | None:
     pair = [sets.server[0], sets.client[0]]
     try:
         report = _measure(0.01, pair, what="core-to-core")["core_to_core"]
-        return report["round_trip_ns"][0] / 1e9
+        return round(report["round_trip_ns"][0] / 1e9, 12)
     except _FAILURES:
         return None
