@@ -833,6 +833,7 @@ def test_sets_between_cores_that_a_host_moved_do_not_count(monkeypatch):
     assert (result.moved, result.n) == (2, len(result.measured) - 2)
     assert {2, 3}.isdisjoint(pd.concat(result.sets)["trial"])
     assert f"2 of {len(result.measured)} sets do not count" in printed(result)
+    assert " sets, 79 ns from core to core and back" in screen.heading(result)
     document = document_of(result)
     assert (document["moved_sets"], document["sets"]) == (2, result.n)
     assert document["ratios"]["rate"]["uring"]["n"] == result.n
@@ -841,7 +842,8 @@ def test_sets_between_cores_that_a_host_moved_do_not_count(monkeypatch):
 def test_where_cores_stay_nothing_is_said_of_them(monkeypatch):
     result = compared(monkeypatch, RATES, noise=0.01)
     assert (result.moved, result.n) == (0, len(result.measured))
-    assert "moved the cores" not in printed(result)
+    assert "the cores" not in printed(result)
+    assert "core to core" not in screen.heading(result)
 
 
 def test_json_has_levels_ratios_and_words(monkeypatch):

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,11 @@ class _Measured:
     @property
     def moved(self) -> bool:
         return schema.placement_gate(self.place).ok is False
+
+    @property
+    def core_to_core_s(self) -> list[float]:
+        times = (self.place["core_to_core"][k] for k in ("before_s", "after_s"))
+        return [seconds for seconds in times if seconds]
 
 
 @dataclass
@@ -118,6 +123,13 @@ class Comparison:
     def moved(self) -> int:
         """How many sets do not count, as the host had moved the cores."""
         return sum(one.moved for one in self.measured)
+
+    @property
+    def core_to_core_s(self) -> float | None:
+        """The median of times from core to core and back, of sets that count."""
+        counted = (one for one in self.measured if not one.moved)
+        times = [s for one in counted for s in one.core_to_core_s]
+        return median(times) if times else None
 
     def fail(self, error: turns.SetError) -> None:
         """Keep why no further set can be measured."""
@@ -452,6 +464,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "seconds": comparison.seconds,
         "sets": comparison.n,
         "moved_sets": comparison.moved,
+        "core_to_core_s": comparison.core_to_core_s,
         "decisive": list(comparison.decisive),
         "widest": comparison.widest(),
         "others_share": comparison.others_share,

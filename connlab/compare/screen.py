@@ -104,6 +104,8 @@ def heading(comparison: Comparison) -> str:
     elif comparison.plan.page_bytes:
         workload = f"http, a page of {comparison.plan.page_bytes} bytes"
     sets = counted(comparison.n, "fresh set")
+    if seconds := comparison.core_to_core_s:
+        sets += f", {1e9 * seconds:.0f} ns from core to core and back"
     if len(comparison.remaining) > 3:
         sets += "; intervals of a column of ratios hold all at once (95 %)"
     return f"{workload}, {load}; {sets}"
