@@ -21,6 +21,7 @@ FILE = "floor.jsonl"
 #: what the program measures, each for one window
 COSTS = 9
 _TIMEOUT_S = 60
+_LOOK_S = 0.01
 #: what a program that cannot measure something ends in
 _FAILURES = (RuntimeError, OSError, ValueError, LookupError, subprocess.SubprocessError)
 
@@ -154,14 +155,16 @@ def core_to_core_s(sets: cores.Cores) -> float | None:
     """Return how long a cache line takes from a server's core to its client's and back.
 
     Hosts move the cores that they lend; trials keep it, as requests between cores
-    that share no cache cost more. Takes some 10 ms. None where there is one core only,
+    that share no cache cost more. Takes `_LOOK_S`, in which cores that idled come to
+    their usual speed. None where there is one core only, where others kept both busy,
     or as for `neighbour`.
     """
     if sets.shared:
         return None
     pair = [sets.server[0], sets.client[0]]
     try:
-        report = _measure(0.01, pair, what="core-to-core")["core_to_core"]
-        return round(report["round_trip_ns"][0] / 1e9, 12)
+        report = _measure(_LOOK_S, pair, what="core-to-core")["core_to_core"]
     except _FAILURES:
         return None
+    (ns,) = report["round_trip_ns"]
+    return ns and round(ns / 1e9, 12)

@@ -82,7 +82,8 @@ double floor_neighbour(const struct floor_plan *plan);
 
 /* A cache line there and back between the two cores, nanoseconds: some 20 for
  * threads of one core, 80 for cores that share a cache, several hundred for
- * others; negative for one core. */
+ * others. The least over the window; negative for one core, and where others
+ * kept the two halves from running at once. */
 double floor_core_to_core_ns(const struct floor_plan *plan);
 
 #endif

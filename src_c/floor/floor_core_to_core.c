@@ -18,22 +18,25 @@
 #include "floor.h"
 #include "floor_setup.h"
 
-enum { BATCHES = 100, TRIPS = 100 }; /* a batch: some 10 to 40 us */
+/* A batch takes some 10 to 40 us. No two cores of a machine are as far apart as
+ * that: where no batch was shorter, the two halves never ran at once. */
+enum { TRIPS = 100, FARTHEST_NS = 10000 };
 
 /* Alone in its line, and in the pair of lines that a prefetcher brings: beside
- * what a thread uses it takes half as long, or twice. Odd: the other core's. */
+ * what a thread uses it takes half as long, or twice. */
 static struct {
-    _Alignas(128) atomic_uint turn;
-    char rest[128 - sizeof(atomic_uint)];
+    _Alignas(128) atomic_ullong turn; /* odd: the other core's */
+    char rest[128 - sizeof(atomic_ullong)];
 } line;
 
-static void await_turn(unsigned turn)
+#define OVER (~0ULL)
+
+static unsigned long long look(void)
 {
-    while (atomic_load_explicit(&line.turn, memory_order_acquire) != turn)
-        ;
+    return atomic_load_explicit(&line.turn, memory_order_acquire);
 }
 
-static void hand_over(unsigned turn)
+static void hand_over(unsigned long long turn)
 {
     atomic_store_explicit(&line.turn, turn, memory_order_release);
 }
@@ -41,26 +44,30 @@ static void hand_over(unsigned turn)
 static void *other_main(void *argument)
 {
     const struct floor_plan *plan = argument;
+    unsigned long long turn;
     floor_pin(plan->cores[1]);
-    for (unsigned turn = 1; turn < 2 * BATCHES * TRIPS; turn += 2) {
-        await_turn(turn);
-        hand_over(turn + 1);
-    }
+    while ((turn = look()) != OVER)
+        if (turn % 2)
+            hand_over(turn + 1);
     return NULL;
 }
 
-/* The least of batches: whatever takes a core from us makes a batch longer. */
-static double trip_ns(void)
+/* The least of batches: whatever takes a core from us makes a batch longer, and
+ * a core that had nothing to do runs slower at first. */
+static double trip_ns(double seconds)
 {
     double least = INFINITY;
-    unsigned turn = 0;
-    for (int batch = 0; batch < BATCHES; batch++) {
-        uint64_t begin = clock_now_ns();
+    unsigned long long turn = 0;
+    uint64_t begin = clock_now_ns(), end = begin + clock_seconds_ns(seconds);
+    while (begin < end) {
         for (int trip = 0; trip < TRIPS; trip++, turn += 2) {
             hand_over(turn + 1);
-            await_turn(turn + 2);
+            while (look() != turn + 2)
+                ;
         }
-        least = fmin(least, (double)(clock_now_ns() - begin) / TRIPS);
+        uint64_t now = clock_now_ns();
+        least = fmin(least, (double)(now - begin) / TRIPS);
+        begin = now;
     }
     return least;
 }
@@ -75,7 +82,8 @@ double floor_core_to_core_ns(const struct floor_plan *plan)
     if (errno)
         err(1, "pthread_create");
     floor_pin(plan->cores[0]);
-    double ns = trip_ns();
+    double ns = trip_ns(plan->duration_s);
+    hand_over(OVER);
     pthread_join(thread, NULL);
-    return ns;
+    return ns <= FARTHEST_NS ? ns : -1;
 }
