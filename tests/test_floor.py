@@ -89,18 +89,20 @@ def test_one_core_has_no_neighbour():
     assert measured(*flags)["neighbour"]["slowdown"] == [None]
 
 
+@pytest.mark.serial
 def test_a_cache_line_takes_as_long_from_core_to_core_in_each_process():
-    """Where it lies in a process does not matter; hosts may move cores meanwhile."""
+    """Wherever it lies; but a host may move the cores once meanwhile."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < 2:
         pytest.skip("needs two cores")
     flags = ["--what=core-to-core", "--duration=0.02"]
     flags += [f"--cores={allowed[0]},{allowed[1]}"]
     found = [measured(*flags, "--repeats=3")["core_to_core"] for _ in range(9)]
-    ns = [min(each["round_trip_ns"]) for each in found]
-    assert 5 < min(ns) < 10_000
-    near = sum(n < 1.3 * statistics.median(ns) for n in ns)
-    assert near >= 5
+    ns = [min(n for n in each["round_trip_ns"] if n) for each in found]
+    assert 5 < min(ns) <= max(ns) < 10_000
+    as_nearest = sum(n < 1.3 * min(ns) for n in ns)
+    as_farthest = sum(1.3 * n > max(ns) for n in ns)
+    assert max(as_nearest, as_farthest) >= 5
 
 
 def test_one_core_is_at_no_distance():
