@@ -51,9 +51,9 @@ class Location(Protocol):
     def core_to_core(self, sets: Cores) -> float | None:
         """Return the seconds from the server's core to the client's and back.
 
-        None where they have one core, or are on several hosts.
+        None where they have one core, or are on several machines.
         """
-        return None if self.remote else core_to_core_s(sets)
+        return core_to_core_s(sets)
 
     def core_count(self) -> int:
         """Return how many cores the machine of the server has for a run."""

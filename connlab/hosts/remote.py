@@ -17,6 +17,7 @@ from connlab.drive import cores, flags, machine
 from connlab.drive.capacity import Room
 from connlab.drive.cores import Cores
 from connlab.drive.host import HostLost
+from connlab.drive.location import ThisMachine
 from connlab.drive.programs import Programs
 from connlab.hosts import roster as rosters
 from connlab.hosts.agent import Agent
@@ -124,6 +125,13 @@ class RemoteHosts:
             for host in reversed(self.hosts)  # on loopback one is both
         }
         return facts
+
+    def core_to_core(self, sets: Cores) -> float | None:
+        """Return the seconds from the server's core to the client's and back.
+
+        None where these are on several machines.
+        """
+        return ThisMachine().core_to_core(sets) if self.stand_in else None
 
     def registry(self) -> schema.Registry | None:
         registry = self._manifests[self.server.name]["registry"]
