@@ -4,6 +4,8 @@ import pytest
 from drive_fakes import measure, rows
 
 from connlab import drive, schema
+from connlab.drive import cores, location
+from connlab.drive.floor import core_to_core_s
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,19 @@ def test_cpu_time_seen_agrees_with_what_the_server_says(measured):
         life = stats["cpu_user_s"] + stats["cpu_system_s"]
         sampled = schema.flatten(row)["server_cpu_s"]
         assert 0.3 * life < sampled <= life * 1.05 + 0.01, name
+
+
+@pytest.mark.sweeps
+def test_a_trial_keeps_how_far_apart_its_cores_were(tmp_path, monkeypatch):
+    monkeypatch.setattr(location, "core_to_core_s", core_to_core_s)
+    measure(tmp_path, factors={"model": ["epoll"]}, duration=0.2)
+    (row,) = rows(tmp_path)
+    times_s = row["core_to_core"].values()
+    if cores.one_each(cores.available()).shared:
+        assert set(times_s) == {None}
+    else:
+        assert all(s is None or 1e-9 < s < 1e-5 for s in times_s)
+        assert any(times_s)
 
 
 def test_a_limit_is_met_named_and_flagged(tmp_path):
