@@ -8,7 +8,8 @@ from connlab import schema
 def trial(set_, *ns, sweep="s"):
     before_s, after_s = (n and n / 1e9 for n in ns)
     times = {"before_s": before_s, "after_s": after_s}
-    return {"sweep": sweep, "started_at": set_, "core_to_core": times}
+    turns = {"set": set_} if isinstance(set_, str) else None
+    return {"sweep": sweep, "key": set_, "turns": turns, "core_to_core": times}
 
 
 def judged(*trials):
@@ -65,13 +66,31 @@ def test_a_cell_that_would_have_too_few_keeps_all_that_were_measured():
         for n, ns in enumerate((80, 80, 80, 80, 370), start=10)
     ]
     assert schema.note_usual(of_few + of_many, enough=4) == of_few[2:]
-    assert [schema.placement_gate(each).ok for each in of_few] == [None] * 3
+    assert [schema.placement_gate(each).ok for each in of_few] == [True, True, None]
     assert [schema.placement_gate(each).ok for each in of_many] == [*[True] * 4, False]
+
+
+def test_a_set_that_one_of_its_servers_lacks_counts_for_all_of_them():
+    """A ratio takes both servers of a set."""
+    sets = [
+        {**trial(name, ns, ns), "factors": {"model": model}}
+        for name, ns, models in (
+            *((name, 80, ("epoll", "poll")) for name in "abc"),
+            ("d", 370, ("epoll", "poll")),
+            ("e", 80, ("epoll", "select")),
+            ("f", 375, ("epoll", "thread")),
+        )
+        for model in models
+    ]
+    for enough, spared in ((3, {"f"}), (4, {"d", "f"})):
+        found = schema.note_usual(sets, enough=enough)
+        assert {each["turns"]["set"] for each in found} == spared
+        assert len(found) == 2 * len(spared)
 
 
 @pytest.mark.parametrize(
     "unknown",
-    [trial(0, None, None), {"started_at": 0}, {"started_at": 0, "core_to_core": None}],
+    [trial(0, None, None), {"key": 0}, {"key": 0, "core_to_core": None}],
     ids=["one core", "an old line", "over hosts"],
 )
 def test_where_no_time_is_known_the_gate_does_not_apply(unknown):

@@ -107,7 +107,7 @@ class Comparison:
         if self.plan.location.remote:
             summary = summary.assign(**_clients_afar(outcome.reports))
         summary = summary.assign(trial=measured.number)
-        place = {"started_at": measured.number}
+        place: dict[str, Any] = {"key": str(measured.number)}
         place["core_to_core"] = measured.core_to_core.model_dump()
         self.measured.append(_Measured(slices, summary, place))
         self._count()

@@ -25,8 +25,8 @@ def note_usual(trials: Iterable[dict], *, enough: int = 0) -> list[dict]:
     """Note in each trial, in place, what its sweep's trials mostly had between cores.
 
     As ``core_to_core.usual_s``: the median over trials, of a set one, the lower of two.
-    Where it would leave a cell fewer trials than are `enough`, all of the cell count:
-    returned are those that count for that alone.
+    Where it would leave a cell fewer trials than are `enough`, the sets that it lacks
+    count all the same, with all of their servers: their trials are returned.
     """
     sweeps = defaultdict(list)
     for trial in trials:
@@ -34,7 +34,7 @@ def note_usual(trials: Iterable[dict], *, enough: int = 0) -> list[dict]:
             sweeps[trial.get("sweep")].append(trial)
     spared = []
     for members in sweeps.values():
-        sets = {trial["started_at"]: _times_s(trial) for trial in members}
+        sets = {_set(trial): _times_s(trial) for trial in members}
         usual_s = statistics.median_low(s for times in sets.values() for s in times)
         for trial in members:
             trial["core_to_core"]["usual_s"] = usual_s
@@ -43,17 +43,17 @@ def note_usual(trials: Iterable[dict], *, enough: int = 0) -> list[dict]:
 
 
 def _spared(trials: Sequence[dict], enough: int) -> list[dict]:
-    """Let all trials of those cells count that have too few where cores are usual."""
     cells = defaultdict(list)
     for trial in trials:
         cells[json.dumps(trial.get("factors"), sort_keys=True)].append(trial)
-    spared = []
+    lacking = set()
     for members in cells.values():
         moved = [each for each in members if placement_gate(each).ok is False]
-        if moved and len(members) - len(moved) < enough:
-            for trial in members:
-                del trial["core_to_core"]["usual_s"]
-            spared += moved
+        if len(members) - len(moved) < enough:
+            lacking |= set(map(_set, moved))
+    spared = [trial for trial in trials if _set(trial) in lacking]
+    for trial in spared:
+        del trial["core_to_core"]["usual_s"]
     return spared
 
 
@@ -70,6 +70,11 @@ def placement_gate(trial: Mapping) -> Gate:
     ns = " and ".join(f"{s * 1e9:.0f}" for s in times_s)
     why = f"{ns} ns from core to core and back, usual {usual_s * 1e9:.0f}"
     return Gate(ok=off <= FARTHER, value=off, threshold=FARTHER, why=why)
+
+
+def _set(trial: Mapping) -> str:
+    """Return a name of what was measured at once."""
+    return (trial.get("turns") or {}).get("set") or trial["key"]
 
 
 def _times_s(trial: Mapping) -> list[float]:
