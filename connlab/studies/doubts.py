@@ -279,13 +279,13 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
     With columns study and cores: one of `PLACES`, or `MOVED`. Times that are no more
     than `connlab.schema.FARTHER` times the next shorter one are of one place.
     """
-    columns = ["study", "cores"]
     frames = [
         study.trials.assign(study=study.name, block=study.trials["block"] + 1000 * n)
         for n, study in enumerate(studies)
     ]
     if not frames:
-        return pd.DataFrame(columns=[*columns, *_BETWEEN])
+        names = [column.name for column in schema.COLUMNS]
+        return pd.DataFrame(columns=[*names, "set", "carried", "study", "cores"])
     every = pd.concat(frames, ignore_index=True).dropna(subset=_BETWEEN)
     counts = passed(every) | failed_only(every, ["placement"])
     every = every[counts].assign(ok=True)
