@@ -346,7 +346,9 @@ def test_a_server_that_does_not_start_again_is_named_unless_all_need_it(
 
 def test_hosts_that_were_never_on_time_together_are_said_to_be(monkeypatch):
     """There is nothing to make a ratio of, and there may be no row at all."""
-    afar = SimpleNamespace(server=None, turning=lambda factors: object())
+    afar = SimpleNamespace(
+        server=None, turning=lambda factors: object(), core_to_core=lambda sets: None
+    )
     plan = replace(make_plan(["epoll", "poll"]), location=afar)
     late = replace(
         outcome(plan, dict.fromkeys(["epoll", "poll", "epoll again"], 1e5), places=3),
