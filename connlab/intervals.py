@@ -10,7 +10,9 @@ has an arithmetic mean. Fewer than four trials give a value without bounds.
 
 A ratio is made of one log ratio per pair of trials: of the rounds in which two servers
 took turns under one client (`connlab.study.turns`), else of the trials of one block,
-else of two independent samples (Welch). All comparisons of one call are a family: their
+else of two independent samples (Welch). Where a host moved our cores during a study,
+ratios of rounds are those with the cores as far apart as usual (`variances.Fit.of`).
+All comparisons of one call are a family: their
 intervals hold at once with the requested level (Bonferroni), their variances are
 moderated by each other (`connlab.variances`), and the verdict is read off the printed
 interval.
@@ -46,6 +48,7 @@ _ROUNDS = "t over log ratios of rounds, a trial each"
 _BLOCKS = "t over log ratios of blocks"
 _ONE_ALONE = "; one side took turns, the other did not"
 _WELCH = "Welch's t on logs of trials"
+_ADJUSTED = "; a line through where the host had put the cores"
 _MODERATED = "variance moderated by those of its family"
 
 NUMBERS = ("value", "lo", "hi", "n", "level", "method")
@@ -220,7 +223,7 @@ def ratios(
     rows = []
     for pair, (fit, method) in zip(pairs, fits, strict=True):
         cell, side, single, _, limited, apart = pair
-        method += _ONE_ALONE if apart else ""
+        method += (_ADJUSTED if fit.worth else "") + (_ONE_ALONE if apart else "")
         i = replace(fit.interval(level, method=method, log=True), level=LEVEL)
         shown = _verdict(i, metric, limited)
         rows.append((*cell, side, baseline, metric, *_numbers(i), single.p, shown))
@@ -246,7 +249,7 @@ def _pairs(
     And whether one side took turns and the other did not.
     """
     columns = [*within, by, metric, "block", "repeat", "label"]
-    good = _usable(trials, metric, [*columns, "set", "carried", "rounds"])
+    good = _usable(trials, metric, [*columns, "set", "carried", "rounds", "cores_off"])
     good.attrs = {}  # each group would copy them
     groups = good.groupby(within, dropna=False) if within else [((), good)]
     for cell, group in groups:
@@ -287,6 +290,7 @@ def ratio(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> Interval:
     Of trials that count, each with a value of the metric, which is positive.
     """
     fit, method = log_ratio(Side(arm, metric), Side(base, metric))
+    method += _ADJUSTED if fit.worth else ""
     return fit.interval(LEVEL, method=method, log=True)
 
 
@@ -316,7 +320,7 @@ def log_ratio(arm: Side, base: Side) -> tuple[Fit, str]:
     """Fit log(arm / base) over trials: by rounds, else by blocks, else by Welch."""
     logs = of_trials(arm, base)
     if logs is not None and len(logs):
-        return Fit.of(logs), _ROUNDS if shares_rounds(arm, base) else _BLOCKS
+        return Fit.of(*logs.T), _ROUNDS if shares_rounds(arm, base) else _BLOCKS
     y, x = _logs(arm), _logs(base)
     arm_log, base_log = dict(y), dict(x)
     blocks = [log - base_log[key] for key, log in arm_log.items() if key in base_log]

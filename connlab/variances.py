@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
@@ -44,25 +44,50 @@ def level_of_each(comparisons: int) -> float:
 
 @dataclass(frozen=True)
 class Fit:
-    """A mean with its standard error and degrees of freedom."""
+    """A mean with its standard error and degrees of freedom.
+
+    `worth` is how many values with nothing to adjust for would tell it as well: all `n`
+    where there is nothing, which 0 stands for.
+    """
 
     mean: float
     error: float
     df: float
     n: int
+    worth: float = 0
 
     @classmethod
-    def of(cls, x: Sequence[float]) -> Self:
-        """Fit the mean of values; not a number without any."""
+    def of(cls, x: Sequence[float], off: Sequence[float] = ()) -> Self:
+        """Fit the mean of values; not a number without any.
+
+        Where the values are `off` differently, what is fitted is a line through them
+        by least squares, and the mean is where it has `off` zero (analysis of
+        covariance: Cochran, Biometrics 13, 1957). `off` tells of each where a host had
+        put our cores (`connlab.schema.placement`); none is known of ratios without it.
+        """
         import numpy as np  # late: a first server starts before numpy is loaded
 
-        a = np.asarray(x, dtype=float)
-        n = len(a)
-        mean = float(a.sum()) / n if n else math.nan
+        y = np.asarray(x, dtype=float)
+        n = len(y)
+        mean = float(y.sum()) / n if n else math.nan
         if n < 2:
             return cls(mean, math.nan, n - 1, n)
-        variance = float(((a - mean) ** 2).sum()) / (n - 1)  # std() takes 4 × as long
-        return cls(mean, math.sqrt(variance) / math.sqrt(n), n - 1, n)
+        z = np.asarray(off, dtype=float)
+        middle = float(z.sum()) / n
+        spread = float(((z - middle) ** 2).sum()) if len(z) == n > 2 else 0.0
+        if not spread:
+            squares = float(((y - mean) ** 2).sum())  # std() takes 4 × as long
+            return cls(mean, math.sqrt(squares / (n - 1)) / math.sqrt(n), n - 1, n)
+        slope = float(((z - middle) * (y - mean)).sum()) / spread
+        rest = y - mean - slope * (z - middle)
+        worth = 1 / (1 / n + middle**2 / spread)
+        error = math.sqrt(float((rest**2).sum()) / (n - 2) / worth)
+        return cls(mean - slope * middle, error, n - 2, n, worth)
+
+    @property
+    def variance(self) -> float:
+        """The variance of one of the values."""
+        return self.error**2 * (self.worth or self.n)
 
     @property
     def informative(self) -> bool:
@@ -150,17 +175,13 @@ def moderated(fits: Sequence[Fit]) -> list[Fit]:
     if len(family) < FAMILY_MIN:
         return list(fits)
     slope = _slope(family) if len(family) >= TREND_MIN else 0.0
-    flat = [_variance(f) / _trend(f, slope) for f in family]
+    flat = [f.variance / _trend(f, slope) for f in family]
     fitted = 2 if slope else 1
     usual, df = usual_variance(flat, [f.df for f in family], fitted=fitted)
     return [
         _shrunk(f, usual * _trend(f, slope), df) if f.n >= TRIALS_MIN else f
         for f in fits
     ]
-
-
-def _variance(fit: Fit) -> float:
-    return fit.error**2 * fit.n
 
 
 def _trend(fit: Fit, slope: float) -> float:
@@ -176,15 +197,15 @@ def _slope(family: Sequence[Fit]) -> float:
     import numpy as np
 
     x = np.sqrt([abs(f.mean) for f in family])
-    y = np.log([_variance(f) for f in family])
+    y = np.log([f.variance for f in family])
     return max(0.0, float(np.polyfit(x, y, 1)[0])) if np.ptp(x) > 0 else 0.0
 
 
 def _shrunk(fit: Fit, variance: float, df: float) -> Fit:
     weight = df / (df + fit.df) if math.isfinite(df) else 1.0
-    mixed = weight * variance + (1 - weight) * _variance(fit)
-    error = max(fit.error, math.sqrt(mixed / fit.n))
-    return Fit(fit.mean, error, fit.df + min(df, (DF_GAIN - 1) * fit.df), fit.n)
+    mixed = weight * variance + (1 - weight) * fit.variance
+    error = max(fit.error, math.sqrt(mixed / (fit.worth or fit.n)))
+    return replace(fit, error=error, df=fit.df + min(df, (DF_GAIN - 1) * fit.df))
 
 
 def usual_variance(

@@ -828,22 +828,26 @@ def test_a_control_that_does_not_hold_is_said(monkeypatch):
     assert any("control" in doubt for doubt in screen.doubts(result))
 
 
-def test_sets_between_cores_that_a_host_moved_do_not_count(monkeypatch):
-    ns = itertools.chain([80] * 4, [370] * 2, [81, 375], itertools.repeat(79))
+def test_ratios_are_those_between_cores_where_they_usually_are(monkeypatch):
+    """A host moves them; the ratio is another where they are apart."""
+    ns = itertools.chain([80] * 4, [370] * 4, [81, 375], itertools.repeat(79))
     monkeypatch.setattr(location, "core_to_core_s", lambda sets: next(ns) / 1e9)
     result = compared(monkeypatch, RATES, noise=0.05, budget_s=10, takes_s=1.0)
-    assert (result.moved, result.n) == (2, len(result.measured) - 2)
-    assert {2, 3}.isdisjoint(pd.concat(result.sets)["trial"])
-    assert f"2 of {len(result.measured)} sets do not count" in printed(result)
+    moved = [0, 0, 1, 1, 0.5] + [0] * (result.n - 5)
+    assert result.cores_off.tolist() == moved
+    assert f"moved the cores in 3 of {result.n} sets" in printed(result)
     assert " sets, 79 ns from core to core and back" in screen.heading(result)
     document = document_of(result)
-    assert (document["moved_sets"], document["sets"]) == (2, result.n)
-    assert document["ratios"]["rate"]["uring"]["n"] == result.n
+    assert document["cores_off"] == moved
+    logs = result.log_ratios("rate")["uring"]
+    line = np.polyfit(moved, logs, 1)
+    value = document["ratios"]["rate"]["uring"]["value"]
+    assert value == pytest.approx(math.exp(line[1]))
+    assert value != pytest.approx(math.exp(logs.mean()), rel=1e-4)
 
 
 def test_where_cores_stay_nothing_is_said_of_them(monkeypatch):
     result = compared(monkeypatch, RATES, noise=0.01)
-    assert (result.moved, result.n) == (0, len(result.measured))
     assert "the cores" not in printed(result)
     assert "core to core" not in screen.heading(result)
 

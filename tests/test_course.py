@@ -68,7 +68,7 @@ def test_its_commands_run_and_make_the_figure(exercise, clone):
     kept = {"env": os.environ | {"PATH": path}, "capture_output": True, "text": True}
     for line in commands(exercise):
         if "connlab notebook" in line:  # whatever other programs do meanwhile
-            line += " -p accept '[quiet, placement]'"
+            line += " -p accept '[quiet]'"
         done = subprocess.run(line, shell=True, cwd=clone, **kept)
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
     for name in figures:

@@ -36,6 +36,19 @@ def _rule(**changes) -> stopping.Rule:
     return stopping.Rule(**options)
 
 
+def test_ratios_are_as_wide_as_where_cores_usually_are():
+    off = np.array([0, 1, 0, 0.5, 0])
+    logs = 0.3 * off + [0, 1e-3, -1e-3, 0, 1e-3]
+    moved = [
+        {**row, "cores_off": x} for row, x in zip(_ratios(*logs), off, strict=True)
+    ]
+    rule = _rule(sets=((0, 1),))
+    (plain,) = stopping.widths([_bases(5), _ratios(*logs)], rule)
+    (adjusted,) = stopping.widths([_bases(5), moved], rule)
+    assert adjusted.half_width < 0.02 < plain.half_width
+    assert (adjusted.n, plain.n) == (5, 5)
+
+
 @settings(deadline=None)  # it is no less true on a machine that is busy
 @given(st.lists(st.floats(1, 1e6), min_size=2, max_size=30))
 def test_the_half_width_is_that_of_the_t_interval(values):

@@ -387,22 +387,19 @@ def test_targets_are_pursued_until_the_most_trials_allowed(tmp_path):
 
 
 @pytest.mark.usefixtures("undisturbed", "moved_cores")
-def test_a_trial_between_cores_that_were_moved_is_measured_once_more(
-    tmp_path, monkeypatch, spare_blocks
-):
-    monkeypatch.setattr(stopping, "SPARE", spare_blocks)
+def test_a_trial_keeps_how_far_apart_its_cores_were_and_moves_are_told(tmp_path):
     report = sweep(tmp_path, trials=4)
-    assert (report.done, report.flagged, report.complete) == (5, 1, True)
-    assert any(text.endswith("moved the cores: 1 of 5") for text in report.remarks)
+    assert (report.done, report.flagged, report.complete) == (4, 0, True)
+    assert any(text.endswith("moved the cores: 1 of 4") for text in report.remarks)
     kept = rows(tmp_path)
     assert kept[2]["core_to_core"] == {"before_s": 370e-9, "after_s": 375e-9}
-    assert {row["sweep"] for row in kept} == {
-        manifest(tmp_path)["studies"]["s"]["sweep"]
-    }
-    reasons = load("r", "s", root=tmp_path, warn=False)["reason"]
-    assert reasons.dropna().to_dict() == {2: "cores moved"}
+    told = manifest(tmp_path)["studies"]["s"]["sweep"]
+    assert {row["sweep"] for row in kept} == {told}
+    found = load("r", "s", root=tmp_path, warn=False)
+    assert found["cores_off"].tolist() == [0, 0, 1, 0]
+    assert found["ok"].all()
     again = sweep(tmp_path, trials=4)
-    assert (again.done, again.resumed, again.flagged) == (0, 5, 1)
+    assert any(text.endswith("moved the cores: 1 of 4") for text in again.remarks)
 
 
 @pytest.mark.usefixtures("undisturbed")

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scipy import stats
 from scipy.special import digamma
+from statsmodels.api import OLS, add_constant
 from statsmodels.stats.weightstats import DescrStatsW
 from study_made import crossed, t_on_logs, usable
 
@@ -28,6 +29,7 @@ from connlab.studies.doubts import unpaired
 from connlab.variances import (
     DF_GAIN,
     FAMILY_MIN,
+    LEVEL,
     TREND_MIN,
     Fit,
     moderated,
@@ -220,6 +222,46 @@ def fits(spreads, *, n=5, seed=0, truth=0.0):
     """Return fits of normal log ratios, a standard deviation each."""
     rng = np.random.default_rng(seed)
     return [Fit.of(truth + s * rng.standard_normal(n)) for s in spreads]
+
+
+MOVED = [0, 1, 0, 0.5, 0, 0]
+
+
+def test_a_fit_of_values_that_are_off_is_the_line_of_statsmodels_where_they_are_not():
+    y = np.random.default_rng(5).normal(0.2, 0.01, 6) + 0.03 * np.array(MOVED)
+    line = OLS(y, add_constant(MOVED)).fit()
+    fit = Fit.of(y, MOVED)
+    assert (fit.mean, fit.error) == pytest.approx((line.params[0], line.bse[0]))
+    assert (fit.df, fit.n) == (line.df_resid, 6)
+    assert fit.variance == pytest.approx(line.mse_resid)
+
+
+@pytest.mark.parametrize("off", [[], [0] * 5, [1] * 5], ids=["unknown", "usual", "far"])
+def test_a_fit_of_values_that_are_all_off_alike_is_their_mean(off):
+    y = [1.0, 1.2, 1.1, 1.4, 0.9]
+    assert Fit.of(y, off) == Fit.of(y)
+    assert Fit.of(y).variance == pytest.approx(np.var(y, ddof=1))
+
+
+def test_what_moved_cores_add_is_no_scatter():
+    """An interval holds the truth as often as it says, and is narrower than without."""
+    rng = np.random.default_rng(8)
+    y = rng.normal(0, 0.01, (2000, 6)) + 0.05 * np.array(MOVED)
+    held = [abs(f.mean) <= f.reach(LEVEL) for f in (Fit.of(x, MOVED) for x in y)]
+    assert np.mean(held) == pytest.approx(LEVEL, abs=0.015)
+    widths = np.median([[Fit.of(x, MOVED).error, Fit.of(x).error] for x in y], axis=0)
+    assert widths[0] < 0.7 * widths[1]
+
+
+def test_lines_inform_each_other_by_what_they_leave_unexplained():
+    rng = np.random.default_rng(9)
+    family = [
+        Fit.of(rng.normal(0, 0.01, 6) + 0.3 * np.array(MOVED), MOVED) for _ in range(20)
+    ]
+    for before, after in zip(family, moderated(family), strict=True):
+        assert after.variance == pytest.approx(0.01**2, rel=1.5)
+        assert after.error >= before.error
+        assert (after.mean, after.n, after.worth) == (before.mean, 6, before.worth)
 
 
 def test_the_usual_variance_is_the_one_that_variances_were_drawn_from():
@@ -486,6 +528,21 @@ def test_a_ratio_to_a_baseline_is_taken_within_its_set():
     for model, base in zip("ac", beside, strict=True):
         logs = np.log(values.loc[(model, False)] / base)
         assert table.loc[model, "value"] == pytest.approx(math.exp(logs.mean()))
+
+
+def test_ratios_of_sets_are_those_where_cores_usually_are():
+    frame = split_sets().query("connections == 10")
+    plain = ratios(frame, "response_p99_s", baseline="b").set_index("model")
+    off = frame["block"].map({0: 0.0, 1: 1.0, 2: 0.0, 3: 0.5})
+    adjusted = ratios(frame.assign(cores_off=off), "response_p99_s", baseline="b")
+    adjusted = adjusted.set_index("model")
+    values = frame.set_index(["block", "model", "carried"])["response_p99_s"].unstack(0)
+    logs = np.log(values.loc[("a", False)] / values.loc[("b", False)])
+    line = OLS(logs.to_numpy(), add_constant([0, 1, 0, 0.5])).fit()
+    assert adjusted.loc["a", "value"] == pytest.approx(math.exp(line.params[0]))
+    assert adjusted.loc["a", "n"] == 4
+    assert adjusted["method"].str.contains("where the host had put the cores").all()
+    assert not plain["method"].str.contains("host").any()
 
 
 @pytest.mark.parametrize("baseline", ["b", "a"])

@@ -124,7 +124,7 @@ def test_web_servers_are_asked_for_a_page_and_not_for_an_echo(tmp_path):
     here = [n for n in ("nginx", "apache-event") if servers.entries()[n].available]
     if not here:
         pytest.skip("neither nginx nor Apache is here")
-    accept = "[quiet, placement, stationary, little, client, response_times]"
+    accept = "[quiet, stationary, little, client, response_times]"
     values = {"trials": 4, "duration": 0.1, "warmup": 0.05, "accept": accept}
     values["max_trials"] = 4  # also where other programs spoil one
     values = small("13-runtimes") | values | {"web": f"[{', '.join(here)}]"}

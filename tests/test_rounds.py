@@ -40,7 +40,7 @@ def printed(arm: dict, base: dict, metric: str) -> float:
     rows = [
         pd.DataFrame([shared | {"rounds": rounds.Rounds(side)}]) for side in (arm, base)
     ]
-    (log,) = turns.of_trials(*(turns.Side(row, metric) for row in rows))
+    ((log, _),) = turns.of_trials(*(turns.Side(row, metric) for row in rows))
     return log
 
 

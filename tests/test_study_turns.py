@@ -137,6 +137,15 @@ def test_comparisons_are_students_t_on_logs_and_hold_at_once(comparisons):
     assert ratio.n == 6
 
 
+def test_ratios_are_those_of_trials_whose_cores_were_where_they_usually_are():
+    off = pd.Series([0, 0, 1, 0.5, 0, 0])
+    logs = pd.DataFrame({"poll": 0.1 + 0.3 * off, "lost": [math.nan] * 6})
+    found = turns.ratios(logs, off)
+    assert found["poll"].value == pytest.approx(math.exp(0.1))
+    assert not found["lost"].determined
+    assert turns.ratios(logs)["poll"].value > 1.2
+
+
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_fewer_than_four_trials_have_no_interval(n):
     ratio = turns.ratios(pd.DataFrame({"poll": [0.1] * n}, dtype=float))["poll"]

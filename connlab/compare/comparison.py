@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import fmean, median_low
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from connlab.intervals import CLIENT_BOUND, interval, stands
 from connlab.studies.load import OVERLOAD
 from connlab.study import turns as ratios_of_turns
 from connlab.study.interval import Interval
-from connlab.variances import TRIALS_MIN
 
 #: what is compared, and its unit
 METRICS = {"rate": "requests/s", "cpu": "s", "p50": "s", "p99": "s"}
@@ -42,24 +41,6 @@ _REPORTED = {
 SETS_MIN = 5
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """A set: its slices, its summary, and what `schema.note_usual` asks of trials."""
-
-    slices: pd.DataFrame
-    summary: pd.DataFrame
-    place: dict[str, Any]
-
-    @property
-    def moved(self) -> bool:
-        return schema.placement_gate(self.place).ok is False
-
-    @property
-    def core_to_core_s(self) -> list[float]:
-        times = (self.place["core_to_core"][k] for k in ("before_s", "after_s"))
-        return [seconds for seconds in times if seconds]
-
-
 @dataclass
 class Comparison:
     """What has been measured so far, and why it ended.
@@ -67,14 +48,14 @@ class Comparison:
     ``sets`` has one row for each set and server: the columns of `METRICS`, the CPU
     time of the client per request (``client``), and the share of a core that server
     and client used in that server's slices, and how late 99 % of requests left at most
-    (``lag_p99``, s). Sets between cores that a host had moved (`schema.placement`) are
-    not among them, nor in ``slices``; `moved` says how many.
+    (``lag_p99``, s). ``places`` has of each set its number and the time from core to
+    core (`connlab.schema.placement`).
     """
 
     plan: Plan
     slices: list[pd.DataFrame] = field(default_factory=list)
     sets: list[pd.DataFrame] = field(default_factory=list)
-    measured: list["_Measured"] = field(default_factory=list)
+    places: list[dict[str, Any]] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
     set_seconds: list[float] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
@@ -102,34 +83,28 @@ class Comparison:
         slices = slices.astype({"server_cpu_ns": float}).assign(
             trial=measured.number, server=[names[i] for i in slices["target"]]
         )
+        self.slices.append(slices)
         whole = self.plan.whole_slices
         summary = _summary(slices, names, outcome.reports, whole=whole)
         if self.plan.location.remote:
             summary = summary.assign(**_clients_afar(outcome.reports))
-        summary = summary.assign(trial=measured.number)
-        place: dict[str, Any] = {"key": str(measured.number)}
-        place["core_to_core"] = measured.core_to_core.model_dump()
-        self.measured.append(_Measured(slices, summary, place))
-        self._count()
-
-    def _count(self) -> None:
-        """Choose the sets that count, as each one changes how far cores usually are."""
-        schema.note_usual((one.place for one in self.measured), enough=TRIALS_MIN)
-        counted = [one for one in self.measured if not one.moved]
-        self.slices = [one.slices for one in counted]
-        self.sets = [one.summary for one in counted]
+        self.sets.append(summary.assign(trial=measured.number))
+        place = {"core_to_core": measured.core_to_core.model_dump()}
+        self.places.append({"key": measured.number, **place})
+        schema.note_moves(self.places)
 
     @property
-    def moved(self) -> int:
-        """How many sets do not count, as the host had moved the cores."""
-        return sum(one.moved for one in self.measured)
+    def cores_off(self) -> pd.Series:
+        """Of each set, by number, whether the cores were where they usually are."""
+        off = {p["key"]: p["core_to_core"].get("off", 0.0) for p in self.places}
+        return pd.Series(off, dtype=float)
 
     @property
     def core_to_core_s(self) -> float | None:
-        """The median of times from core to core and back, of sets that count."""
-        counted = (one for one in self.measured if not one.moved)
-        times = [s for one in counted for s in one.core_to_core_s]
-        return median(times) if times else None
+        """How long a cache line usually took from core to core and back."""
+        names = ("before_s", "after_s")
+        times = [p["core_to_core"][name] for p in self.places for name in names]
+        return median_low([s for s in times if s]) if any(times) else None
 
     def fail(self, error: turns.SetError) -> None:
         """Keep why no further set can be measured."""
@@ -137,7 +112,7 @@ class Comparison:
 
     @property
     def n(self) -> int:
-        """How many sets count."""
+        """How many sets were measured."""
         return len(self.sets)
 
     @property
@@ -214,7 +189,7 @@ class Comparison:
         family = self.family(metric, logs)
         intervals: dict[str, Interval] = {}
         for names in (family, *([name] for name in logs if name not in family)):
-            intervals |= ratios_of_turns.ratios(logs[names])
+            intervals |= ratios_of_turns.ratios(logs[names], self.cores_off)
         return intervals
 
     def family(self, metric: str, names: Iterable[str]) -> list[str]:
@@ -463,7 +438,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "failure": comparison.failure or None,
         "seconds": comparison.seconds,
         "sets": comparison.n,
-        "moved_sets": comparison.moved,
+        "cores_off": comparison.cores_off.tolist(),
         "core_to_core_s": comparison.core_to_core_s,
         "decisive": list(comparison.decisive),
         "widest": comparison.widest(),

@@ -266,12 +266,10 @@ def doubts(comparison: Comparison) -> list[str]:
             "those of a machine that is shared, ratios and CPU times stand with their "
             "intervals"
         )
-    if comparison.moved:
+    if moved := int((comparison.cores_off > 0).sum()):
         lines.append(
-            f"the host moved the cores: {comparison.moved} of"
-            f" {len(comparison.measured)} sets do not count, in which a cache line took"
-            " much longer from the server's core to the client's, or shorter, than in"
-            " most"
+            f"the host moved the cores in {moved} of {comparison.n} sets; ratios are"
+            " those between cores as far apart as usual"
         )
     for metric in comparison.decisive:
         control = comparison.ratios(metric).get(comparison.plan.control)

@@ -26,10 +26,6 @@ trial, and the trial counts.
     quiet     other programs and guests (steal) took over 5 %  no
               of the cores; in turns: over half of the cores
               in over half of the rounds
-    placement the host had moved the server's and the client's no
-              core: a cache line took over 1.8 times as long
-              between them as in most trials of the sweep, or
-              as much less
 
     finding         holds when                                      or else
     rate            open loop: answers come within 5 % of the rate  overloaded
@@ -363,7 +359,7 @@ CHECKS: dict[str, Callable[[Mapping], Gate]] = {
         *(census, workers, verified, rate, arrivals, answered, lag),
         *(little, stationary, client, quiet, response_times),
     )
-} | {"load": schema.load_gate, "placement": schema.placement_gate}
+} | {"load": schema.load_gate}
 
 
 def client_share(trial: Mapping) -> float | None:

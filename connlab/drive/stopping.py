@@ -27,9 +27,8 @@ in 0.94 and more.
 With a budget, time beyond n_min blocks goes where intervals are widest: a round then
 holds only the sets and cells that are furthest from their target.
 
-Without targets n_min blocks are all, but for those that other programs spoilt, or a
-host that moved our cores: where they leave a cell too few trials for an interval, up to
-`SPARE` blocks follow.
+Without targets n_min blocks are all, but for those that other programs spoilt: where
+they leave a cell too few trials for an interval, up to `SPARE` blocks follow.
 """
 
 import math
@@ -59,7 +58,7 @@ SPARE = 2
 #: with a budget, a round has the cells at least this near to the worst one
 _NEAR_WORST = 0.5
 #: gates that a trial may fail and the next one of its cell pass
-TRANSIENT = {"quiet", "lag", "placement"}
+TRANSIENT = {"quiet", "lag"}
 _UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0, "": 1.0}
 
 
@@ -212,10 +211,18 @@ def _ratio_widths(
     """Return the widths of the ratios, by cell, each moderated by those of its set."""
     cells = [cell for cell, trials in enumerate(rows) if _has_ratio(trials)]
     set_of = {cell: members for members in rule.sets for cell in members}
-    unmoderated = [Fit.of(_values(rows[cell], metric)) for cell in cells]
+    unmoderated = [_fit(rows[cell], metric) for cell in cells]
     fits = moderated_by_cell(unmoderated, [set_of.get(cell) for cell in cells])
     widths = [ratio_half_width(fit, len(cells)) for fit in fits]
     return dict(zip(cells, widths, strict=True))
+
+
+def _fit(trials: Sequence[Mapping], metric: str) -> Fit:
+    """Fit the log ratios of a cell, as printed ones are (`connlab.intervals`)."""
+    used = [(row.get(RATIOS) or {}, row) for row in trials if is_used(row)]
+    used = [(logs, row) for logs, row in used if logs.get(metric) is not None]
+    off = [row.get("cores_off") or 0.0 for _, row in used]
+    return Fit.of([logs[metric] for logs, _ in used], off)
 
 
 def _has_ratio(trials: Sequence[Mapping]) -> bool:

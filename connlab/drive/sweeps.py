@@ -44,7 +44,6 @@ from connlab.variances import TRIALS_MIN
 #: how much longer a budget lasts while no cell can have an interval: a slow machine
 #: would else spend nearly all of it for nothing that can be said
 _NO_INTERVALS_YET = 1.5
-_VERDICTS = ("ok", "excluded_by", "gates_failed")
 
 
 def sweep(
@@ -188,7 +187,6 @@ def sweep(
 def _as_recorded(folder: Path) -> SweepReport:
     """Return the report of a sweep that finds all trials of a study on disk."""
     trials, remarks = schema.read_log(folder / schema.TRIALS).by_key()
-    schema.note_usual(trials.values())
     asked = [c for c in schema.COLUMNS if c.name in ("failure", "excluded_by")]
     rows = ({c.name: schema.value_of(c, t) for c in asked} for t in trials.values())
     counts = _unused(rows)
@@ -215,10 +213,6 @@ def _unused(rows: Iterable[Mapping]) -> dict[str, int]:
         "flagged": len(unused) - len(failures),
         "unavailable": sum(text.startswith("unavailable: ") for text in failures),
     }
-
-
-def _is_moved(row: Mapping) -> bool:
-    return "placement" in (row["excluded_by"] or "")
 
 
 @dataclass
@@ -340,7 +334,7 @@ class _Sweep:
         """Yield groups; after each round the stopping rule says what is next."""
         plan = self.plan
         for number in itertools.count():
-            self._judge_placement()
+            self._note_moves()
             wanted = stopping.next_round(self.rows, plan.rule)
             if isinstance(wanted, str):
                 self.reason, self.complete = wanted, True
@@ -352,13 +346,11 @@ class _Sweep:
                 slots, plan.cells, plan.models, plan.sets, room=plan.location.room
             )
 
-    def _judge_placement(self) -> None:
-        """Tell which trials had cores as far apart as usual; each one changes that."""
-        schema.note_usual(trial for _, trial in self.facts)
+    def _note_moves(self) -> None:
+        """Note which trials had cores as far apart as usual; each one changes that."""
+        schema.note_moves(trial for _, trial in self.facts)
         for flat, trial in self.facts:
-            moved = schema.placement_gate(trial).ok is False
-            if moved != _is_moved(flat):
-                flat |= {name: schema.DERIVED[name](trial) for name in _VERDICTS}
+            flat["cores_off"] = schema.pick(trial, "core_to_core.off")
 
     def _measured(self, group: interleaving.Group) -> dict[grid.Slot, dict] | None:
         """Measure a group and keep its trials; None where that ends the sweep.
@@ -486,12 +478,9 @@ class _Sweep:
             have = "has" if unusable == 1 else "have"
             cells = f"{unusable} of {len(self.rows)} cells {have}"
             note(f"{cells} no trial that may be used")
-        moved = [flat for flat, _ in self.facts if _is_moved(flat)]
-        if moved:
-            note(
-                "trials left out, as the host had moved the cores: "
-                f"{len(moved)} of {len(self.facts)}"
-            )
+        if moved := sum(bool(flat["cores_off"]) for flat, _ in self.facts):
+            of_all = f"{moved} of {len(self.facts)}"
+            note(f"trials in which the host had moved the cores: {of_all}")
         if disturbed := rounds["disturbed"]:
             note(
                 "rounds that other programs disturbed, and that count for no server: "

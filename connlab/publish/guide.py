@@ -145,9 +145,7 @@ def lost(results: Results | None, entry: Mapping[str, Any]) -> dict[str, str]:
     return reasons
 
 
-_OF_OTHERS = tuple(
-    frames.GATES[name] for name in ("arrivals", "load", "lag", "quiet", "placement")
-)
+_OF_OTHERS = tuple(frames.GATES[name] for name in ("arrivals", "load", "lag", "quiet"))
 """Reasons to leave out a trial that say nothing about its server."""
 
 

@@ -6,7 +6,6 @@ reads) share. Flat columns are in SI units without prefix (seconds, bytes, 1/s).
 
 from connlab.schema.columns import COLUMNS, FACTORS, flatten, value_of
 from connlab.schema.derived import (
-    DERIVED,
     EXCLUDING,
     FINDINGS,
     UNANSWERED,
@@ -65,7 +64,7 @@ from connlab.schema.paths import (
     run_name,
     study_folder,
 )
-from connlab.schema.placement import FARTHER, note_usual, placement_gate
+from connlab.schema.placement import FARTHER, note_moves
 
 CLIENT_QUEUE = 0.5
 """A client is the bottleneck when more than this share of requests wait for it."""

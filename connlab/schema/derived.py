@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from connlab.schema.facts import Gate
-from connlab.schema.placement import placement_gate
 
 
 def pick(trial: Mapping, path: str) -> Any:
@@ -47,10 +46,7 @@ def product(a: float | None, b: float | None) -> float | None:
 
 # ---- verdicts ------------------------------------------------------------------
 
-EXCLUDING = (
-    *("census", "workers", "verified", "arrivals", "load", "lag", "quiet"),
-    "placement",
-)
+EXCLUDING = ("census", "workers", "verified", "arrivals", "load", "lag", "quiet")
 """Gates, which exclude a trial: they check the machine, the load, connections,
 workers and answers, and the client in an open loop. All other checks depend on how well
 the server did; they are findings, and exclude nothing."""
@@ -61,14 +57,11 @@ FINDINGS = ("rate", "answered", "little", "stationary", "client", "response_time
 def verdicts(trial: Mapping) -> tuple[dict[str, Mapping], dict[str, Mapping]]:
     """Return the verdicts of a trial's gates, and its findings, each by name.
 
-    Old lines have findings among their gates, and no gate ``load``; ``placement`` is
-    told by all trials of a sweep.
+    Old lines have findings among their gates, and no gate ``load``.
     """
     checks = {**(trial.get("gates") or {}), **(trial.get("findings") or {})}
     if checks and "load" not in checks:
         checks["load"] = load_gate(trial).model_dump()
-    if checks:
-        checks["placement"] = placement_gate(trial).model_dump()
     gates = {name: gate for name, gate in checks.items() if name in EXCLUDING}
     return gates, {name: gate for name, gate in checks.items() if name not in gates}
 

@@ -11,7 +11,7 @@ from connlab import schema
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels
 from connlab.study.formatting import called
-from connlab.study.frames import RunError, failed_only, load, passed
+from connlab.study.frames import RunError, load, passed
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.turns import verdict
@@ -287,8 +287,7 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
         names = [column.name for column in schema.COLUMNS]
         return pd.DataFrame(columns=[*names, "set", "carried", "study", "cores"])
     every = pd.concat(frames, ignore_index=True).dropna(subset=_BETWEEN)
-    counts = passed(every) | failed_only(every, ["placement"])
-    every = every[counts].assign(ok=True)
+    every = every[passed(every)]
     known = np.unique(every[_BETWEEN].to_numpy(dtype=float))
     nearest = known[1:][known[1:] > schema.FARTHER * known[:-1]]  # of each other place
     first, last = (

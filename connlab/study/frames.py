@@ -22,7 +22,6 @@ from connlab.parameters import check_gates, suggestion
 from connlab.rounds import Rounds
 from connlab.study.formatting import listing
 from connlab.study.turns import carried
-from connlab.variances import TRIALS_MIN
 
 LIMITS = {
     "descriptors": "no descriptors left",
@@ -46,7 +45,6 @@ GATES = {
     "load": "too few users ask at once",
     "lag": "client sent late",
     "quiet": "machine busy",
-    "placement": "cores moved",
     "census": "connections lost",
 }
 """How a failed gate is printed; likely causes of other failures come first."""
@@ -316,12 +314,7 @@ def _read(run: str, study: str, root) -> tuple[list[dict], list[str]]:
     trials, notes = log.by_key()
     if not trials:
         raise NoTrials(f"{run}/{study}: {path.name} holds no whole trial")
-    spared = schema.note_usual(trials.values(), enough=TRIALS_MIN)
-    if spared:
-        many = "1 trial counts" if len(spared) == 1 else f"{len(spared)} trials count"
-        notes.append(
-            f"{many} although the host had moved the cores, for want of others"
-        )
+    schema.note_moves(trials.values())
     return list(trials.values()), notes
 
 

@@ -112,6 +112,7 @@ class Side:
         sets: dict[str, list[_Turns]] = {}
         columns = [trials[c] for c in ("block", "repeat", "set")]
         columns += [carried(trials), trials["rounds"], trials[self.metric]]
+        columns.append(cores_off(trials))
         for row in map(_Turns, *columns):
             sets.setdefault(row.set, []).append(row)
         return sets
@@ -126,10 +127,13 @@ class _Turns(NamedTuple):
     carried: bool
     rounds: Rounds
     value: float
+    off: float
 
 
 def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     """Return log(arm / base) of each trial in which both took turns, else None.
+
+    Shape (trials, 2): beside each of them how far its cores were off (`cores_off`).
 
     From the rounds where the metric has a value in each (`connlab.rounds.METRICS`),
     else from the values of the trials, which share their client and their time: one log
@@ -148,13 +152,13 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     logs = []
     for name, rows in arm.by_set.items():
         if others := base.by_set.get(name):
-            logs.append(_log_ratio(rows, others, arm.metric))
+            logs.append((_log_ratio(rows, others, arm.metric), rows[0].off))
             continue
         for row in rows:
             other = same_block.get((row.block, row.repeat))
             if other and not row.carried:
-                logs.append(_log_ratio([row], [other], arm.metric))
-    return np.array([log for log in logs if math.isfinite(log)])
+                logs.append((_log_ratio([row], [other], arm.metric), row.off))
+    return np.array([pair for pair in logs if math.isfinite(pair[0])]).reshape(-1, 2)
 
 
 def shares_rounds(arm: Side, base: Side) -> bool:
@@ -170,6 +174,16 @@ def carried(trials: pd.DataFrame) -> pd.Series:
     if "carried" not in trials:
         return pd.Series(False, index=trials.index)
     return trials["carried"].eq(True)
+
+
+def cores_off(trials: pd.DataFrame) -> pd.Series:
+    """Return of each trial where its cores were (`connlab.schema.placement`).
+
+    0 where that is not known.
+    """
+    if "cores_off" not in trials:
+        return pd.Series(0.0, index=trials.index)
+    return trials["cores_off"].fillna(0.0)
 
 
 def in_turns(trials: pd.DataFrame) -> pd.Series:
@@ -245,17 +259,20 @@ def course(arm: pd.DataFrame, base: pd.DataFrame, metric: str) -> pd.DataFrame:
     return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
 
 
-def ratios(logs: pd.DataFrame) -> dict[str, Interval]:
+def ratios(logs: pd.DataFrame, off: pd.Series | None = None) -> dict[str, Interval]:
     """Return the ratio of each server to the baseline, with simultaneous intervals.
 
     Geometric means over the trials of `log_ratios`; without bounds for fewer than four.
+    `off` says of each trial where its cores were (`cores_off`): the ratio is that with
+    cores as far apart as usual.
     Trials in which any server of the family has no number are left out for all of them.
     A server that has none in any trial is no part of the family, and has no ratio.
     """
     complete = logs.dropna(axis="columns", how="all").dropna()
     level = level_of_each(complete.shape[1])
     method = "t over logs of trials"
-    fits = {name: Fit.of(complete.get(name, ())) for name in logs}
+    where = () if off is None else off[complete.index]
+    fits = {name: Fit.of(complete.get(name, ()), where) for name in logs}
     return {
         name: replace(fit.interval(level, method=method, log=True), level=LEVEL)
         for name, fit in fits.items()
