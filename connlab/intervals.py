@@ -33,7 +33,14 @@ from connlab.study.frames import no_column
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_at_most_1, is_bounded_by_client
 from connlab.study.metrics import metric as metric_of
-from connlab.study.turns import Side, carried, of_trials, shares_rounds, verdict
+from connlab.study.turns import (
+    Side,
+    carried,
+    cores_off,
+    of_trials,
+    shares_rounds,
+    verdict,
+)
 from connlab.variances import (
     LEVEL,
     TRIALS_MIN,
@@ -322,21 +329,23 @@ def log_ratio(arm: Side, base: Side) -> tuple[Fit, str]:
     if logs is not None and len(logs):
         return Fit.of(*logs.T), _ROUNDS if shares_rounds(arm, base) else _BLOCKS
     y, x = _logs(arm), _logs(base)
-    arm_log, base_log = dict(y), dict(x)
-    blocks = [log - base_log[key] for key, log in arm_log.items() if key in base_log]
-    unique = len(arm_log) == len(y) and len(base_log) == len(x)
-    if unique and len(blocks) >= TRIALS_MIN:
-        return Fit.of(blocks), _BLOCKS
-    return _welch([log for _, log in y], [log for _, log in x]), _WELCH
+    blocks = y.index.intersection(x.index)
+    if y.index.is_unique and x.index.is_unique and len(blocks) >= TRIALS_MIN:
+        pairs = y.loc[blocks] - x.loc[blocks]
+        return Fit.of(pairs["log"], pairs["off"]), _BLOCKS
+    return _welch(y["log"], x["log"]), _WELCH
 
 
-def _logs(side: Side) -> list[tuple[tuple, float]]:
-    """Return block and repeat of each trial with a positive value, and its log."""
+def _logs(side: Side) -> pd.DataFrame:
+    """Return the log of each positive value, and how far the trial's cores were off.
+
+    By block and repeat.
+    """
     trials = side.trials[~carried(side.trials)]
-    values = trials[side.metric].to_numpy(dtype=float)
-    keys = zip(trials["block"].to_numpy(), trials["repeat"].to_numpy(), strict=True)
-    pairs = zip(keys, values, strict=True)
-    return [(key, math.log(value)) for key, value in pairs if value > 0]
+    trials = trials[trials[side.metric] > 0]
+    logs = np.log(trials[side.metric].to_numpy(dtype=float))
+    keys = [trials["block"].to_numpy(), trials["repeat"].to_numpy()]
+    return pd.DataFrame({"log": logs, "off": cores_off(trials).to_numpy()}, keys)
 
 
 def _welch(y: Sequence[float], x: Sequence[float]) -> Fit:

@@ -133,7 +133,8 @@ class _Turns(NamedTuple):
 def of_trials(arm: Side, base: Side) -> np.ndarray | None:
     """Return log(arm / base) of each trial in which both took turns, else None.
 
-    Shape (trials, 2): beside each of them how far its cores were off (`cores_off`).
+    Shape (trials, 2): beside each of them how far the cores were off (`cores_off`),
+    between two sets how much farther those of the first.
 
     From the rounds where the metric has a value in each (`connlab.rounds.METRICS`),
     else from the values of the trials, which share their client and their time: one log
@@ -157,7 +158,8 @@ def of_trials(arm: Side, base: Side) -> np.ndarray | None:
         for row in rows:
             other = same_block.get((row.block, row.repeat))
             if other and not row.carried:
-                logs.append((_log_ratio([row], [other], arm.metric), row.off))
+                log = _log_ratio([row], [other], arm.metric)
+                logs.append((log, row.off - other.off))
     return np.array([pair for pair in logs if math.isfinite(pair[0])]).reshape(-1, 2)
 
 
