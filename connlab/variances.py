@@ -31,6 +31,10 @@ FAMILY_MIN = 6
 TREND_MIN = 12
 """Comparisons that it takes to tell how the usual variance grows with the effect."""
 
+LINE_MIN = 6
+"""Trials without which no line is fitted to them: with fewer, the degree of freedom that
+it takes widens an interval more than it narrows it."""
+
 DF_GAIN = 3
 """How many times its own degrees of freedom a comparison has at most."""
 
@@ -60,10 +64,10 @@ class Fit:
     def of(cls, x: Sequence[float], off: Sequence[float] = ()) -> Self:
         """Fit the mean of values; not a number without any.
 
-        Where the values are `off` differently, what is fitted is a line through them
-        by least squares, and the mean is where it has `off` zero (analysis of
-        covariance: Cochran, Biometrics 13, 1957). `off` tells of each where a host had
-        put our cores (`connlab.schema.placement`); none is known of ratios without it.
+        Where `LINE_MIN` values or more are `off` differently, what is fitted is a line
+        through them by least squares, and the mean is where it has `off` zero (analysis
+        of covariance: Cochran, Biometrics 13, 1957). `off` tells of each where a host
+        had put our cores (`connlab.schema.placement`); it may be empty.
         """
         import numpy as np  # late: a first server starts before numpy is loaded
 
@@ -74,7 +78,7 @@ class Fit:
             return cls(mean, math.nan, n - 1, n)
         z = np.asarray(off, dtype=float)
         middle = float(z.sum()) / n
-        spread = float(((z - middle) ** 2).sum()) if len(z) == n > 2 else 0.0
+        spread = float(((z - middle) ** 2).sum()) if len(z) == n >= LINE_MIN else 0.0
         if not spread:
             squares = float(((y - mean) ** 2).sum())  # std() takes 4 × as long
             return cls(mean, math.sqrt(squares / (n - 1)) / math.sqrt(n), n - 1, n)

@@ -37,16 +37,16 @@ def _rule(**changes) -> stopping.Rule:
 
 
 def test_ratios_are_as_wide_as_where_cores_usually_are():
-    off = np.array([0, 1, 0, 0.5, 0])
-    logs = 0.3 * off + [0, 1e-3, -1e-3, 0, 1e-3]
+    off = np.array([0, 1, 0, 0.5, 0, 0])
+    logs = 0.3 * off + [0, 1e-3, -1e-3, 0, 1e-3, 0]
     moved = [
         {**row, "cores_off": x} for row, x in zip(_ratios(*logs), off, strict=True)
     ]
     rule = _rule(sets=((0, 1),))
-    (plain,) = stopping.widths([_bases(5), _ratios(*logs)], rule)
-    (adjusted,) = stopping.widths([_bases(5), moved], rule)
+    (plain,) = stopping.widths([_bases(6), _ratios(*logs)], rule)
+    (adjusted,) = stopping.widths([_bases(6), moved], rule)
     assert adjusted.half_width < 0.02 < plain.half_width
-    assert (adjusted.n, plain.n) == (5, 5)
+    assert (adjusted.n, plain.n) == (6, 6)
 
 
 @settings(deadline=None)  # it is no less true on a machine that is busy

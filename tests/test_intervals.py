@@ -30,6 +30,7 @@ from connlab.variances import (
     DF_GAIN,
     FAMILY_MIN,
     LEVEL,
+    LINE_MIN,
     TREND_MIN,
     Fit,
     moderated,
@@ -236,9 +237,13 @@ def test_a_fit_of_values_that_are_off_is_the_line_of_statsmodels_where_they_are_
     assert fit.variance == pytest.approx(line.mse_resid)
 
 
-@pytest.mark.parametrize("off", [[], [0] * 5, [1] * 5], ids=["unknown", "usual", "far"])
-def test_a_fit_of_values_that_are_all_off_alike_is_their_mean(off):
-    y = [1.0, 1.2, 1.1, 1.4, 0.9]
+@pytest.mark.parametrize(
+    "off",
+    [[], [0] * LINE_MIN, [1] * LINE_MIN, [0, 1, 0.5, 0, 0]],
+    ids=["unknown", "usual", "far", "too few"],
+)
+def test_a_fit_of_values_through_which_there_is_no_line_is_their_mean(off):
+    y = [1.0, 1.2, 1.1, 1.4, 0.9, 1.3][: len(off) or None]
     assert Fit.of(y, off) == Fit.of(y)
     assert Fit.of(y).variance == pytest.approx(np.var(y, ddof=1))
 
@@ -490,7 +495,7 @@ def test_the_baseline_of_a_part_of_a_set_is_no_trial_of_its_own():
     assert table.loc["b", ["n", "value"]].tolist() == [4, pytest.approx(10.0)]
 
 
-def split_sets() -> pd.DataFrame:
+def split_sets(blocks: int = 4) -> pd.DataFrame:
     """Return trials of a baseline "b" in sets of two, at 10 and 1000 connections.
 
     Of each block the first set holds a and b, the second c, and b once more.
@@ -499,7 +504,7 @@ def split_sets() -> pd.DataFrame:
     rows = [
         {"model": model, "connections": n, "block": block, "set": f"{n} {block} {part}"}
         | {"carried": model == "b" and part == 1, "response_p99_s": rng.lognormal()}
-        for block in range(4)
+        for block in range(blocks)
         for n in (10, 1000)
         for part, pair in enumerate(("ab", "cb"))
         for model in pair
@@ -531,16 +536,16 @@ def test_a_ratio_to_a_baseline_is_taken_within_its_set():
 
 
 def test_ratios_of_sets_are_those_where_cores_usually_are():
-    frame = split_sets().query("connections == 10")
+    frame = split_sets(blocks=6).query("connections == 10")
     plain = ratios(frame, "response_p99_s", baseline="b").set_index("model")
-    off = frame["block"].map({0: 0.0, 1: 1.0, 2: 0.0, 3: 0.5})
+    off = frame["block"].map(dict(enumerate(MOVED)))
     adjusted = ratios(frame.assign(cores_off=off), "response_p99_s", baseline="b")
     adjusted = adjusted.set_index("model")
     values = frame.set_index(["block", "model", "carried"])["response_p99_s"].unstack(0)
     logs = np.log(values.loc[("a", False)] / values.loc[("b", False)])
-    line = OLS(logs.to_numpy(), add_constant([0, 1, 0, 0.5])).fit()
+    line = OLS(logs.to_numpy(), add_constant(MOVED)).fit()
     assert adjusted.loc["a", "value"] == pytest.approx(math.exp(line.params[0]))
-    assert adjusted.loc["a", "n"] == 4
+    assert adjusted.loc["a", "n"] == 6
     assert adjusted["method"].str.contains("where the host had put the cores").all()
     assert not plain["method"].str.contains("host").any()
 

@@ -6,11 +6,11 @@ A virtual machine's cores are threads of its host, which moves them. Between cor
 share a cache a line goes back and forth in some 80 ns, between others in 350 ns, and
 what a server and its client tell each other goes that way. On a host that did so every
 few minutes a request cost epoll 4.3 or 5.8 us of CPU time, and io_uring 0.985 or 1.016
-times as much. Of what ratios scattered from trial to trial beside idle, bulk and
-guestbook loads, three quarters and more came from there.
+times as much.
 
-Ratios are fitted with it (`connlab.variances.Fit.of`). To leave out the trials between
-cores that were moved would leave too few of some cells.
+Ratios of six trials and more are fitted with it (`connlab.variances.Fit.of`). To leave
+out the trials between cores that were moved would leave too few: of the guestbook's
+sets, each of which takes 13 s, a third.
 """
 
 import statistics
