@@ -32,8 +32,8 @@ TREND_MIN = 12
 """Comparisons that it takes to tell how the usual variance grows with the effect."""
 
 LINE_MIN = 6
-"""Trials without which no line is fitted to them: with fewer, the degree of freedom that
-it takes widens an interval more than it narrows it."""
+"""Trials without which no line is fitted to them: the degree of freedom that it takes
+would widen the interval of fewer more than it narrows it."""
 
 DF_GAIN = 3
 """How many times its own degrees of freedom a comparison has at most."""

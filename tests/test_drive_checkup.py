@@ -319,7 +319,7 @@ def test_what_the_cores_are_is_among_the_facts(monkeypatch):
     monkeypatch.setattr(checkup, "neighbour", lambda: None)
     monkeypatch.setattr(checkup, "core_to_core_s", lambda sets: 8e-8)
     monkeypatch.setattr(checkup.cores, "available", lambda: (0, 4, 1))
-    monkeypatch.setattr(checkup.cores, "physical", lambda cores: [(0, 4), (1,)])
+    monkeypatch.setattr(checkup.cores, "physical", lambda cores, **_: [(0, 4), (1,)])
     facts = checkup.gather()
     assert (facts["cores"], facts["physical"]) == ([0, 4, 1], [[0, 4], [1]])
 
