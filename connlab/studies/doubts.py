@@ -268,7 +268,7 @@ PLACES = ("near", "apart", "farther apart")
 MOVED = "moved meanwhile"
 _BETWEEN = ["core_to_core_s", "core_to_core_after_s"]
 _OTHERWISE = (
-    *("rate", "byte_rate", "think", "active", "requests", "requests_per_connection"),
+    *("rate", "byte_rate", "think", "requests", "requests_per_connection"),
     *("extra_ns", "spin", "together"),
 )
 
@@ -298,13 +298,15 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
     return every.assign(cores=np.where(first == last, names, MOVED))
 
 
-def small_echoes(trials: pd.DataFrame, *, connections: Sequence[int]) -> pd.DataFrame:
+def small_echoes(trials: pd.DataFrame, *, talking: Sequence[int]) -> pd.DataFrame:
     """Return trials of `placed` of the plainest load, which studies have in common.
 
-    Echoes of at most 128 bytes, in turns, asked for as fast as answers come.
+    Echoes of at most 128 bytes, in turns, asked for as fast as answers come, by so many
+    connections, which column talking counts; others may be idle.
     """
+    trials = trials.assign(talking=trials["active"].fillna(trials["connections"]))
     plain = trials["workload"].eq("echo") & trials["slice"].notna()
-    plain &= trials["engine"].eq("auto") & trials["connections"].isin(connections)
+    plain &= trials["engine"].eq("auto") & trials["talking"].isin(talking)
     plain &= pd.to_numeric(trials["size"], errors="coerce") <= 128
     plain &= trials[[c for c in _OTHERWISE if c in trials]].isna().all(axis=1)
     return trials[plain.fillna(False).astype(bool)]
