@@ -213,3 +213,63 @@ def test_trials_that_a_study_left_out_are_examined_nowhere(tmp_path):
 )
 def test_how_a_verdict_changed(before, after, kind):
     assert doubts.kind(before, after) == kind
+
+
+def studied(*rows):
+    """Return a study whose trials have these times (ns) between cores, and levels."""
+    plain = {"workload": "echo", "engine": "auto", "slice": 20.0, "size": "64"}
+    plain |= {"connections": 50, "active": pd.NA, "rate": float("nan"), "ok": True}
+    trials = [
+        plain
+        | {"block": 0, "core_to_core_s": before / 1e9, "failure": pd.NA}
+        | {"core_to_core_after_s": after / 1e9, **levels}
+        for before, after, levels in rows
+    ]
+    return doubts.Study("load", pd.DataFrame(trials), pd.DataFrame())
+
+
+def test_times_that_are_near_each_other_are_of_one_place():
+    pairs = [(80, 85), (130, 76), (340, 390), (84, 350), (900, 905), (2000, 2000)]
+    found = doubts.placed([studied(*((*pair, {}) for pair in pairs))])
+    near, apart, *farther = doubts.PLACES
+    places = [near, near, apart, doubts.MOVED, *farther, *farther]
+    assert found["cores"].tolist() == places
+    assert set(found["study"]) == {"load"}
+
+
+def test_a_run_that_kept_no_times_has_no_places():
+    assert doubts.placed([]).empty
+    unknown = studied((80, float("nan"), {}))
+    assert doubts.placed([unknown]).empty
+    assert doubts.small_echoes(doubts.placed([unknown]), talking=[50]).empty
+
+
+def test_trials_that_do_not_count_are_nowhere():
+    both = studied((80, 80, {"ok": False}), (80, 80, {}))
+    assert len(doubts.placed([both])) == 1
+
+
+def test_blocks_of_two_studies_are_not_the_same():
+    one = studied((80, 80, {}))
+    assert doubts.placed([one, one])["block"].nunique() == 2
+
+
+@pytest.mark.parametrize(
+    ("levels", "talking"),
+    [
+        ({}, 50),
+        ({"connections": 1050, "active": 50}, 50),
+        ({"connections": 1000}, 1000),
+        ({"connections": 300}, None),
+        ({"size": "1024"}, None),
+        ({"size": "16-64"}, None),
+        ({"rate": 1000.0}, None),
+        ({"engine": "epoll"}, None),
+        ({"workload": "http"}, None),
+        ({"slice": float("nan")}, None),
+    ],
+)
+def test_the_plainest_load_is_asked_for_as_fast_as_answers_come(levels, talking):
+    placed = doubts.placed([studied((80, 80, levels))])
+    found = doubts.small_echoes(placed, talking=[50, 1000])["talking"].tolist()
+    assert found == ([] if talking is None else [talking])
