@@ -2,6 +2,7 @@
 
 import functools
 import math
+import os
 import resource
 from types import SimpleNamespace
 from unittest.mock import Mock, call
@@ -103,6 +104,20 @@ def test_a_users_limit_counts_the_tasks_of_that_user_only(user_tasks, allowed, h
     for kind in ("threads", "processes"):
         capacity = checkup.capacity(_model(kind), facts)
         assert (capacity.connections, capacity.limited_by) == (holds, PER_USER)
+
+
+@pytest.mark.parametrize(
+    ("uid", "ids", "bound"),
+    [(1000, "0 0", True), (0, "0 0", False), (0, "0 1000", True)],
+)
+def test_the_tasks_of_this_user_are_counted_unless_none_are(
+    monkeypatch, uid, ids, bound
+):
+    monkeypatch.setattr(os, "getuid", lambda: uid)
+    monkeypatch.setattr(checkup.procfs, "owned", lambda uid: [os.getpid()])
+    monkeypatch.setattr(checkup.procfs, "read_text", lambda path: f"{ids} 4294967295")
+    threads = len(os.listdir("/proc/self/task"))
+    assert checkup.user_tasks() == (threads if bound else None)
 
 
 def test_a_user_whom_no_limit_binds_is_told_none():

@@ -251,7 +251,6 @@ def test_a_limit_counts_only_the_tasks_that_are_under_it(
     cgroups, monkeypatch, running, of_user, free
 ):
     """What runs outside of a container, or for other users, takes none of theirs."""
-    monkeypatch.setattr(os, "getuid", lambda: 1000)
     cgroups({"a/pids.max": "90", "a/pids.current": "20"})
     monkeypatch.setattr(machine, "sysctl", lambda name: "10000")
     monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": of_user}})
@@ -260,28 +259,6 @@ def test_a_limit_counts_only_the_tasks_that_are_under_it(
     load = {"/proc/loadavg": f"0.20 0.18 0.12 1/{running} 11206"}
     monkeypatch.setattr(procfs, "read_text", lambda path: load.get(path) or read(path))
     assert (capacity.tasks(), capacity.free_tasks()) == (of_user or 90, free)
-
-
-@pytest.mark.parametrize(
-    ("uid", "ids", "bound"),
-    [(1000, "0 0", True), (0, "0 0", False), (0, "0 1000", True)],
-)
-def test_the_tasks_of_this_user_are_counted_unless_none_are(
-    monkeypatch, uid, ids, bound
-):
-    monkeypatch.setattr(os, "getuid", lambda: uid)
-    monkeypatch.setattr(procfs, "owned", lambda uid: [os.getpid()])
-    monkeypatch.setattr(procfs, "read_text", lambda path: f"{ids} 4294967295")
-    threads = len(os.listdir("/proc/self/task"))
-    assert capacity.user_tasks() == (threads if bound else None)
-
-
-def test_root_is_bound_by_no_limit_of_a_user(monkeypatch):
-    monkeypatch.setattr(machine, "limits", lambda: {"processes": {"soft": 2}})
-    monkeypatch.setattr(capacity, "user_tasks", lambda: None)
-    assert capacity.tasks() > 2
-    monkeypatch.setattr(capacity, "user_tasks", lambda: 1)
-    assert (capacity.tasks(), capacity.free_tasks()) == (2, 1)
 
 
 def test_a_process_belongs_to_its_user():

@@ -23,6 +23,7 @@ from connlab import __main__ as command
 from connlab.compare import comparison, measure, plan, screen
 from connlab.drive import (
     capacity,
+    checkup,
     location,
     machine,
     procfs,
@@ -355,7 +356,7 @@ def test_a_crowd_that_does_not_fit_into_the_machine_is_told(
 def test_a_limit_of_tasks_is_named_where_a_server_needs_one_for_each_client(
     monkeypatch, server, most, taken, bound
 ):
-    monkeypatch.setattr(capacity, "user_tasks", lambda: taken)
+    monkeypatch.setattr(checkup, "user_tasks", lambda: taken)
     limits = machine.limits() | {"processes": {"soft": most}}
     monkeypatch.setattr(machine, "limits", lambda: limits)
     command = servers.command_line(server, programs.built())
@@ -372,7 +373,7 @@ def test_a_limit_of_tasks_is_named_where_a_server_needs_one_for_each_client(
 )
 def test_a_limit_of_tasks_may_be_that_of_the_cgroup(monkeypatch, used, bound):
     """A container that counts tasks binds root as well."""
-    monkeypatch.setattr(capacity, "user_tasks", lambda: None)
+    monkeypatch.setattr(checkup, "user_tasks", lambda: None)
     limited = [("/", 300, used), ("/above", 5000, 2000)]
     monkeypatch.setattr(capacity, "_limited", lambda controller: limited)
     command = servers.command_line("lessons/thread", programs.built())

@@ -123,16 +123,6 @@ def tasks() -> int:
     return min(limit for limit, _ in _task_limits())
 
 
-def user_tasks() -> int | None:
-    """Return how many tasks this user has; None for root, who may have any number.
-
-    Root of a container with users of its own is bound as anybody is.
-    """
-    uid, ids = os.getuid(), procfs.read_text("/proc/self/uid_map").split()
-    exempt = uid == 0 and ids[:2] == ["0", "0"]
-    return None if exempt else procfs.tasks(procfs.owned(uid))
-
-
 def free_tasks() -> int:
     """Return how many more threads and processes there may be."""
     return max(0, min(limit - used for limit, used in _task_limits()))
@@ -160,9 +150,8 @@ def _task_limits() -> Iterator[tuple[int, int]]:
     load = procfs.read_text("/proc/loadavg").split()
     running = int(load[3].partition("/")[2]) if len(load) > 3 else 0
     yield min(limits, default=PID_MAX), running
-    of_user, used = machine.limits()["processes"]["soft"], user_tasks()
-    if of_user and used is not None:
-        yield of_user, used
+    if of_user := machine.limits()["processes"]["soft"]:
+        yield of_user, procfs.tasks(procfs.owned(os.getuid()))
     yield from cgroup_tasks()
 
 

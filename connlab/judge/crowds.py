@@ -130,7 +130,7 @@ def _room_for_tasks() -> dict[str, int]:
     That of the user does not bind root.
     """
     room = {}
-    most, taken = machine.limits()["processes"]["soft"], capacity.user_tasks()
+    most, taken = machine.limits()["processes"]["soft"], checkup.user_tasks()
     if most and taken is not None:
         room[f"this user may have {most} processes and threads (ulimit -u)"] = (
             most - taken
