@@ -233,7 +233,7 @@ def test_times_that_are_near_each_other_are_of_one_place():
     found = doubts.placed([studied(*((*pair, {}) for pair in pairs))])
     near, apart, *farther = doubts.PLACES
     places = [near, near, apart, doubts.MOVED, *farther, *farther]
-    assert found["cores"].tolist() == places
+    assert found["place"].tolist() == places
     assert set(found["study"]) == {"load"}
 
 

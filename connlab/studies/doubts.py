@@ -276,7 +276,7 @@ _OTHERWISE = (
 def placed(studies: Sequence[Study]) -> pd.DataFrame:
     """Return the trials of studies that count, wherever their cores were.
 
-    With columns study and cores: one of `PLACES`, or `MOVED`. Times that are no more
+    With columns study and place: one of `PLACES`, or `MOVED`. Times that are no more
     than `connlab.schema.FARTHER` times the next shorter one are of one place.
     """
     frames = [
@@ -285,7 +285,7 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
     ]
     if not frames:
         names = [column.name for column in schema.COLUMNS]
-        return pd.DataFrame(columns=[*names, "set", "carried", "study", "cores"])
+        return pd.DataFrame(columns=[*names, "set", "carried", "place"])
     every = pd.concat(frames, ignore_index=True).dropna(subset=_BETWEEN)
     every = every[passed(every)]
     known = np.unique(every[_BETWEEN].to_numpy(dtype=float))
@@ -295,7 +295,7 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
         for c in _BETWEEN
     )
     names = np.array(PLACES)[first]
-    return every.assign(cores=np.where(first == last, names, MOVED))
+    return every.assign(place=np.where(first == last, names, MOVED))
 
 
 def small_echoes(trials: pd.DataFrame, *, talking: Sequence[int]) -> pd.DataFrame:

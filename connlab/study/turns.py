@@ -273,7 +273,7 @@ def ratios(logs: pd.DataFrame, off: pd.Series | None = None) -> dict[str, Interv
     complete = logs.dropna(axis="columns", how="all").dropna()
     level = level_of_each(complete.shape[1])
     method = "t over logs of trials"
-    where = () if off is None else off[complete.index]
+    where = () if off is None else off.reindex(complete.index, fill_value=0.0)
     fits = {name: Fit.of(complete.get(name, ()), where) for name in logs}
     return {
         name: replace(fit.interval(level, method=method, log=True), level=LEVEL)
