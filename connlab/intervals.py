@@ -10,9 +10,9 @@ has an arithmetic mean. Fewer than four trials give a value without bounds.
 
 A ratio is made of one log ratio per pair of trials: of the rounds in which two servers
 took turns under one client (`connlab.study.turns`), else of the trials of one block,
-else of two independent samples (Welch). Where a host moved our cores during a study,
-ratios of rounds are those with the cores as far apart as usual (`variances.Fit.of`).
-All comparisons of one call are a family: their
+else of two independent samples (Welch). Where a host moved our cores, ratios of pairs
+are those with the cores as far apart as usual (`variances.Fit.of`). All comparisons of
+one call are a family: their
 intervals hold at once with the requested level (Bonferroni), their variances are
 moderated by each other (`connlab.variances`), and the verdict is read off the printed
 interval.
