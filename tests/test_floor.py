@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 
@@ -19,6 +20,7 @@ ARRAYS = {
     "echo": ("throughput_rps", "requests", "server_cpu_per_request_s"),
     "ping_pong": ("round_trip_ns", "server_cpu_ns"),
     "switch": ("switch_ns",),
+    "ring": ("switch_ns",),
     "thread": ("create_join_ns",),
     "process": ("fork_wait_ns",),
     "timer": ("overshoot_p50_ns", "overshoot_p99_ns", "overshoot_max_ns"),
@@ -70,6 +72,17 @@ def test_one_socket_has_no_further_one():
     flags = ["--what=calls", "--connections=1", "--duration=0.01"]
     calls = measured(*flags)["calls"]
     assert set(calls["walk_ns"]) == set(calls["event_ns"]) == {None}
+
+
+def test_a_ring_that_has_no_room_for_its_pipes_has_no_cost():
+    done = subprocess.run(
+        [PROGRAM, "--what=ring", "--connections=1000", "--duration=0.01"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)),
+        stdout=subprocess.PIPE,
+        timeout=30,
+    )
+    assert done.returncode == 0
+    assert set(json.loads(done.stdout)["ring"]["switch_ns"]) == {None}
 
 
 @pytest.mark.serial

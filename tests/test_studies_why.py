@@ -132,6 +132,14 @@ def test_measured_costs_add_up(counted, cost):
     assert costs.sum(axis=1).to_dict() == {7: pytest.approx(cost)}
 
 
+def test_a_switch_is_one_among_as_many_threads_as_talk():
+    price = pd.DataFrame([PRICE | {"ring_s": 4.0}, PRICE | {"ring_s": 9.0}], [50, 1000])
+    talk = pd.Series([50, 1000])
+    rows = [NO_CALLS | {"switches": 1, "connections": n, "active": n} for n in talk]
+    costs = why.foretold(pd.DataFrame(rows), price)
+    assert costs["switch or sleep"].tolist() == [4 - 1, 9 - 1]
+
+
 def test_costs_are_those_of_the_nearest_number_of_connections():
     far = PRICE | {"exchange_s": 9.0, "walk_s": 0.125}
     price = pd.DataFrame([PRICE, far], index=[2, 1000])

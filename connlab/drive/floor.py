@@ -19,7 +19,7 @@ from connlab.drive import cores, hosts_asked, machine, programs, store
 
 FILE = "floor.jsonl"
 #: what the program measures, each for one window
-COSTS = 9
+COSTS = 10
 _TIMEOUT_S = 60
 _LOOK_S = 0.01
 #: what a program that cannot measure something ends in
@@ -47,7 +47,7 @@ def floor(
     rounds : int
         Processes in all, each measuring every cost once.
     duration : float
-        Seconds of each measurement; a round of all takes about nine times that.
+        Seconds of each measurement; a round of all takes about ten times that.
     connections : int
         Between the halves of the echo, and sockets that ``poll`` is handed.
     whats : sequence of str

@@ -183,8 +183,8 @@ def come_near_oftener(way: pd.Series, other: pd.Series) -> bool:
     return bool(test.pvalue < 0.05)
 
 
-#: groups of ``build/floor`` that `foretold` needs
-MEASURED = ["ping-pong", "switch", "calls"]
+#: groups of ``build/floor`` that study 12 needs
+MEASURED = ["ping-pong", "switch", "ring", "calls"]
 
 WARM = 50
 """For more connections, a send and a receive were measured on sockets' first uses.
@@ -215,8 +215,9 @@ def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
        connections, `WARM` at most. For each call that a server saves, an entry is
        subtracted.
     2. A waiting call of its kind, and each socket that it reports or takes.
-    3. A switch, where a server blocks in its receives and has another thread; else a
-       sleep and a wake-up, since then the core falls idle.
+    3. A switch among as many threads as connections talk, where a server blocks in its
+       receives and has another thread; else a sleep and a wake-up, since then the core
+       falls idle. (Older runs know of a switch between two threads only.)
     4. An entry for each other call.
 
     Parameters
@@ -232,14 +233,15 @@ def foretold(counted: pd.DataFrame, price: pd.DataFrame) -> pd.DataFrame:
         A column per part (s), as `counted` is ordered; NaN where costs are missing.
     """
     wanted = ["exchange_s", "answer_cpu_s", "entry_s", "epoll_s", "event_s"]
-    wanted += ["poll_s", "walk_s", "switch_s", "pipe_s"]
+    wanted += ["poll_s", "walk_s", "switch_s", "ring_s", "pipe_s"]
     price = price.reindex(columns=wanted).astype(float)
     active, held = (_at(price, counted[n]) for n in ("active", "connections"))
     warm = price[price.index <= WARM]
     exchange = _at(warm if len(warm) else price, counted["active"])["exchange_s"]
     threads = (counted["waits"] == 0) & (counted["active"] > 1)
     sleep = (active["answer_cpu_s"] - exchange).clip(lower=0)
-    hand_over = (active["switch_s"] - active["pipe_s"]).clip(lower=0)
+    switch = active["ring_s"].fillna(active["switch_s"])
+    hand_over = (switch - active["pipe_s"]).clip(lower=0)
     epolls = counted["waits"] - counted["scans"]
     waits = epolls * active["epoll_s"] + counted["scans"] * active["poll_s"]
     reported = (counted["events"] - epolls).clip(lower=0) * counted["events"]

@@ -32,6 +32,7 @@ enum what {
     ECHO,
     PING_PONG,
     SWITCH,
+    RING,
     THREAD,
     PROCESS,
     TIMER,
@@ -42,8 +43,8 @@ enum what {
 };
 
 static const char *const what_names[WHATS] = {
-    "echo",  "ping-pong", "switch",       "thread", "process",
-    "timer", "neighbour", "core-to-core", "calls",
+    "echo",    "ping-pong", "switch",    "ring",         "thread",
+    "process", "timer",     "neighbour", "core-to-core", "calls",
 };
 
 enum { REPEATS_MAX = 1000 };
@@ -116,9 +117,10 @@ _Noreturn static void read_operand(void *into, const char *word)
 static const struct flag rows[] = {
     {.help = "What is measured"},
     {"--what", "WHAT,...",
-     "echo,ping-pong,switch,thread,process,timer,neighbour,core-to-core,calls",
-     "echo, ping-pong, switch, thread, process, timer,\n"
-     "neighbour, core-to-core, calls (all)",
+     "echo,ping-pong,switch,ring,thread,process,timer,neighbour,core-to-core,"
+     "calls",
+     "echo, ping-pong, switch, ring, thread, process,\n"
+     "timer, neighbour, core-to-core, calls (all)",
      read_whats, AT(whats), 0, 0},
     {"--repeats", "N", NULL, "of each, in turn (5)",
      flag_unsigned, AT(repeats), 1, REPEATS_MAX},
@@ -127,7 +129,7 @@ static const struct flag rows[] = {
      read_cores, AT(cores), 0, 0},
 
     {.help = "Echo"},
-    {"--connections", "N", NULL, "between the halves (50)",
+    {"--connections", "N", NULL, "between the halves; threads in a ring (50)",
      flag_unsigned, AT(connections), 1, 100000},
     {"--size", "BYTES", NULL, "of a message (64)",
      flag_unsigned, AT(size_bytes), 1, FLOOR_SIZE_MAX},
@@ -210,6 +212,7 @@ static void measure(const struct floor_plan *plan, enum what what, unsigned i)
     case ECHO: measure_echo(plan, i); break;
     case PING_PONG: measure_ping_pong(plan, i); break;
     case SWITCH: costs[what][i] = floor_switch_ns(plan); break;
+    case RING: costs[what][i] = floor_ring_ns(plan); break;
     case THREAD: costs[what][i] = floor_thread_ns(plan); break;
     case PROCESS: costs[what][i] = floor_process_ns(plan); break;
     case TIMER: measure_timer(plan, i); break;
@@ -289,9 +292,9 @@ static void print_timer(const struct floor_plan *plan)
 static void print_cost(const struct floor_plan *plan, enum what what)
 {
     static const char *const keys[WHATS] = {
-        [SWITCH] = "switch_ns",           [THREAD] = "create_join_ns",
-        [PROCESS] = "fork_wait_ns",       [NEIGHBOUR] = "slowdown",
-        [CORE_TO_CORE] = "round_trip_ns",
+        [SWITCH] = "switch_ns",       [RING] = "switch_ns",
+        [THREAD] = "create_join_ns",  [PROCESS] = "fork_wait_ns",
+        [NEIGHBOUR] = "slowdown",     [CORE_TO_CORE] = "round_trip_ns",
     };
     printf(",\"");
     for (const char *c = what_names[what]; *c; c++)

@@ -51,6 +51,9 @@ struct floor_trip floor_ping_pong(const struct floor_plan *plan);
 /* Mean nanoseconds of: handing over between two threads of one core: a
  * write, a switch and a read of a pipe; … */
 double floor_switch_ns(const struct floor_plan *plan);
+/* … the same in a ring of plan->connections threads, two at least: each finds
+ * what the others left of the caches (negative: no room for so many); … */
+double floor_ring_ns(const struct floor_plan *plan);
 /* … pthread_create until pthread_join has returned; … */
 double floor_thread_ns(const struct floor_plan *plan);
 /* … fork until waitpid has returned. */

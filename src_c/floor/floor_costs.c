@@ -4,6 +4,7 @@
  */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -109,26 +110,71 @@ static void *bounce_main(void *argument)
     return NULL;
 }
 
-/* Both threads stay on one core, so each hand-over is a context switch; a
- * round trip holds two. */
+/* Threads that hand a byte round, each through a pipe of its own. The caller is
+ * the first. `pipes` and `joined` of them are there. */
+struct ring {
+    unsigned size, pipes, joined;
+    struct seat {
+        int pipe[2];      /* what this thread reads from */
+        struct trip trip; /* from there to the next thread's */
+        char byte;
+        pthread_t thread;
+    } *seats;
+};
+
+/* False when the system has no room for so many pipes or threads. */
+static bool ring_open(struct ring *ring)
+{
+    for (; ring->pipes < ring->size; ring->pipes++)
+        if (pipe2(ring->seats[ring->pipes].pipe, O_CLOEXEC) < 0)
+            return false;
+    for (; ring->joined < ring->size; ring->joined++) {
+        struct seat *seat = &ring->seats[ring->joined];
+        struct seat *next = &ring->seats[(ring->joined + 1) % ring->size];
+        seat->trip =
+            (struct trip){next->pipe[1], seat->pipe[0], 1, &seat->byte};
+        if (ring->joined > 0 &&
+            pthread_create(&seat->thread, NULL, bounce_main, &seat->trip))
+            return false;
+    }
+    return true;
+}
+
+/* One after the other finds that nobody writes to it any more. */
+static void ring_close(struct ring *ring)
+{
+    for (unsigned i = 0; i < ring->pipes; i++) {
+        close(ring->seats[i].pipe[1]);
+        if (0 < i && i < ring->joined)
+            pthread_join(ring->seats[i].thread, NULL);
+        close(ring->seats[i].pipe[0]);
+    }
+}
+
+/* All threads stay on one core, so each hand-over is a context switch. */
+static double ring_ns(const struct floor_plan *plan, unsigned threads)
+{
+    struct seat *seats = calloc(threads, sizeof *seats);
+    if (!seats)
+        err(1, "calloc");
+    struct ring ring = {.size = threads, .seats = seats};
+    double ns = -1;
+    floor_pin(plan->cores[1]);
+    if (ring_open(&ring))
+        ns = mean_ns(plan, there_and_back, &seats[0].trip) / threads;
+    ring_close(&ring);
+    free(seats);
+    return ns;
+}
+
 double floor_switch_ns(const struct floor_plan *plan)
 {
-    int there[2], back[2];
-    char ours[1] = {0}, theirs[1];
-    if (pipe(there) < 0 || pipe(back) < 0)
-        err(1, "pipe");
-    struct trip trip = {there[1], back[0], 1, ours};
-    struct trip other = {back[1], there[0], 1, theirs};
-    floor_pin(plan->cores[1]);
-    pthread_t thread;
-    errno = pthread_create(&thread, NULL, bounce_main, &other);
-    if (errno)
-        err(1, "pthread_create");
-    double ns = mean_ns(plan, there_and_back, &trip) / 2;
-    close(there[1]);
-    pthread_join(thread, NULL);
-    close(there[0]), close(back[0]), close(back[1]);
-    return ns;
+    return ring_ns(plan, 2);
+}
+
+double floor_ring_ns(const struct floor_plan *plan)
+{
+    return ring_ns(plan, plan->connections > 2 ? plan->connections : 2);
 }
 
 /* --- starting somebody -------------------------------------------------- */
