@@ -332,6 +332,7 @@ def number(text, *, unsure=False):
 KNOWN, FAR = number("2 [1, 3]"), number("4 [3, 5]")
 UNSURE = number("2 (no interval)", unsure=True)
 OPEN = "cannot tell"  # what a run adds to a reference's sentence
+ELSE = "otherwise in this run"
 FILTER = (THEME / "numbers.lua").read_text("utf-8")
 NOT_MEASURED = re.search(r'^local not_measured = "(.+)"$', FILTER, re.MULTILINE)[1]
 
@@ -371,6 +372,9 @@ OTHER = CLAIMED.replace("s/c", "s/d")
         (CLAIMED, KNOWN, "yes", TOLD, PAYS),
         (CLAIMED, KNOWN, "no", TOLD, DENIED),
         (OF_THIS_RUN, KNOWN, "open", TOLD, DOUBTED),
+        # nor is what it contradicts; where it lacks the number, the remark says so
+        (CLAIMED, UNSURE, "no", TOLD, DENIED.replace("[1, 3]", "(no interval)")),
+        (CLAIMED, {}, "no", TOLD, f"It pays 4 [3, 5] times. (From the A run; {ELSE}.)"),
         # a reference without an interval settles nothing
         (CLAIMED, KNOWN, "open", UNTOLD, DOUBTED),
         # what has to be sure gives way to what stands otherwise

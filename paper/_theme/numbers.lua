@@ -227,10 +227,12 @@ local function set_sentence(span, open)
   if span.classes:includes("claim") then
     state = known.claims[span.attributes.of or ""] or "missing"
   end
-  local settled = sure and state ~= "open" and state ~= "missing"
+  -- a claim of many ratios may fail by one beside those of the sentence
+  local settled = state == "no" and has or state == "yes" and sure
   if not settled and not span.attributes.here then
     local lacks = not has or state == "missing"
     local why = lacks and "not measured here" or "this run cannot tell"
+    why = state == "no" and "otherwise in this run" or why
     local found = elsewhere(span, spans, why)
     if found then
       return found
