@@ -321,6 +321,7 @@ def test_sizes_are_compared_where_the_direction_is_the_same():
     assert guide._times(found(FAR, NEAR, OTHER)) == 2
     assert guide._times(found(OTHER, COUNT)) is None
     assert guide._times(found([(2, "higher"), (2.48, "higher")])) == 1.3  # not "1.2"
+    assert guide._times(found([*FAR, (1, "higher")])) == 4  # of the two others
 
 
 def results_with(*failures):

@@ -423,13 +423,13 @@ def _direction(found: Beside) -> str:
 def _times(found: Beside) -> float | None:
     """Return the largest factor between ratios of one direction; None without any.
 
-    Rounded up to a tenth: what is "up to" it may not be above.
+    Between any two of the runs. Rounded up to a tenth: what is "up to" it may not be
+    above.
     """
-    factors = [
-        max(here["value"] / row["value"], row["value"] / here["value"])
-        for here, there in _directions(found)
-        for row in there
-    ]
+    ratios_ = (
+        [row["value"] for row in (here, *there)] for here, there in _directions(found)
+    )
+    factors = [max(values) / min(values) for values in ratios_]
     return math.ceil(10 * max(factors) - 1e-9) / 10 if factors else None
 
 
