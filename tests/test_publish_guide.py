@@ -324,6 +324,13 @@ def test_sizes_are_compared_where_the_direction_is_the_same():
     assert guide._times(found([*FAR, (1, "higher")])) == 4  # of the two others
 
 
+def test_how_far_sizes_differ_is_said_of_those_that_are_compared():
+    told = guide.fragments.caption("findings", runs="both", times=1.3, remarks=[])
+    assert told.endswith(" one direction in all runs differ by a factor of up to 1.3.")
+    none = guide.fragments.caption("findings", runs="both", times=None, remarks=[])
+    assert "factor" not in none
+
+
 def results_with(*failures):
     """Return results of cells that lost trials: factors, how many, why."""
     cells = [Failed(factors=f, n=n, reason=why) for f, n, why in failures]
