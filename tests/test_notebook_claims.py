@@ -137,6 +137,13 @@ def told(from_models: list[float], of_kind: list[float]) -> dict[str, Any]:
     return {"told": table.assign(value=1.0, from_kinds=1.0, from_loads=1.0)}
 
 
+def cases(**holds: bool) -> dict[str, Any]:
+    """Return what answers one of the 24 cases, by who was asked."""
+    rows = [{"subject": who, "question": "?", "holds": h} for who, h in holds.items()]
+    asks = SimpleNamespace(ask_all=lambda *_, **__: rows)
+    return {"models": ["epoll"], "test_cases": asks}
+
+
 def threads(*counts: int | None) -> dict[str, Any]:
     rows = pd.DataFrame({"threads": counts, "accepted": [2, 3]}, dtype="Int64")
     everything = SimpleNamespace(carried=lambda trials: trials["model"].notna())
@@ -208,6 +215,10 @@ def threads(*counts: int | None) -> dict[str, Any]:
         ("counts-add-nothing", told([1.0] * 4, [2.0] * 4), True),
         ("counts-add-nothing", told([1.0] * 5, [2.0] * 5), False),
         ("counts-add-nothing", told([], []), None),
+        ("cases-hold", cases(epoll=True, client=True), True),
+        ("cases-hold", cases(epoll=True, client=False), True),  # of models
+        ("cases-hold", cases(epoll=False, client=True), False),
+        ("cases-hold", cases(client=True), None),
         ("two-threads", threads(4, 6), True),
         ("two-threads", threads(4, 5), False),
         ("two-threads", threads(None, None), None),
