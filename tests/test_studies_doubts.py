@@ -6,6 +6,7 @@ import study_made as made
 
 from connlab.intervals import ratios
 from connlab.studies import doubts
+from connlab.study.turns import cores_off
 
 SAME = {"as printed": lambda trials: trials}
 
@@ -252,6 +253,14 @@ def test_trials_that_do_not_count_are_nowhere():
 def test_blocks_of_two_studies_are_not_the_same():
     one = studied((80, 80, {}))
     assert doubts.placed([one, one])["block"].nunique() == 2
+
+
+def test_a_place_counts_alike_in_studies_where_it_is_usual_and_where_it_is_not():
+    """A line through both left the ratio of the former, with n of both."""
+    usual, moved = (studied((80, 80, {"cores_off": off})) for off in (0.0, 1.0))
+    found = doubts.placed([usual, moved])
+    assert found["place"].tolist() == ["near"] * 2
+    assert cores_off(found).tolist() == [0.0] * 2
 
 
 @pytest.mark.parametrize(

@@ -277,7 +277,9 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
     """Return the trials of studies that count, wherever their cores were.
 
     With columns study and place: one of `PLACES`, or `MOVED`. Times that are no more
-    than `connlab.schema.FARTHER` times the next shorter one are of one place.
+    than `connlab.schema.FARTHER` times the next shorter one are of one place. Within it
+    no ratio is to be corrected for `cores_off`, which tells of a sweep what is usual
+    there: that column is left out.
     """
     frames = [
         study.trials.assign(study=study.name, block=study.trials["block"] + 1000 * n)
@@ -295,6 +297,7 @@ def placed(studies: Sequence[Study]) -> pd.DataFrame:
         for c in _BETWEEN
     )
     names = np.array(PLACES)[first]
+    every = every.drop(columns="cores_off", errors="ignore")
     return every.assign(place=np.where(first == last, names, MOVED))
 
 
