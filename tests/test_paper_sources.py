@@ -5,6 +5,7 @@ import re
 import tomllib
 
 import publish_made as made
+import pytest
 import yaml
 
 import connlab
@@ -53,6 +54,18 @@ def test_every_number_stands_in_a_sentence_that_can_do_without_it():
     for path in sources.hand_written(PAPER):
         rest = SENTENCE.sub("", path.read_text("utf-8"))
         assert rest.count("[]{.number") == 0, path.name
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [("the-machine/neighbours-cost-nothing", "lies within [±5 %]{.constant}")],
+)
+def test_a_sentence_says_no_more_than_its_claim_checks(claim, words):
+    """What lies within the margin may be shown to cost something all the same."""
+    texts = (path.read_text("utf-8") for path in sources.hand_written(PAPER))
+    found = [each[0] for text in texts for each in SENTENCE.finditer(text)]
+    (sentence,) = (each for each in found if f'of="{claim}"' in each)
+    assert words in " ".join(sentence.split())
 
 
 def test_words_for_an_open_claim_stand_in_the_paragraph_of_the_claim():
