@@ -74,6 +74,13 @@ def test_a_sentence_says_no_more_than_its_claim_checks(claim, words):
     assert words in " ".join(sentence.split())
 
 
+def test_that_a_client_waits_with_io_uring_is_said_where_one_did():
+    """Where the kernel lacks it, the client waits with epoll, and no other asks."""
+    text = (PAPER / "sections" / "_uring.qmd").read_text("utf-8")
+    assert "client of these trials waits with io_uring" in text
+    assert "waits with io_uring" not in SENTENCE.sub("", text)
+
+
 def test_words_for_an_open_claim_stand_in_the_paragraph_of_the_claim():
     """Elsewhere they would be said besides, and not in its place."""
     for path in sources.hand_written(PAPER):
