@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from conftest import refused
 
-from tests.conformance.harness import echoes, eventually
+from tests.conformance.harness import echoes, eventually, unsanitized
 from tests.drive_fakes import alive
 
 MISBEHAVING = Path(__file__).parent / "fakes" / "misbehaving.py"
@@ -165,6 +165,14 @@ def test_a_server_that_forks_and_forks_is_ended(external):
 )
 def test_what_cannot_be_run_is_named(build_dir, words, status, message):
     assert message in refused(build_dir / "external", *words, status=status)
+
+
+@unsanitized
+def test_a_command_that_cannot_be_forked_is_said(build_dir, preloaded):
+    """Nobody is awaited, nor sent SIGTERM: it went to all processes of the user."""
+    full = {"preexec_fn": preloaded("external_faults.c", FORKS=1)}
+    told = refused(build_dir / "external", "--", "true", status=1, **full)
+    assert told == f"external: fork: {os.strerror(errno.EAGAIN)}\n"
 
 
 def test_a_script_whose_interpreter_is_not_there_is_not_said_to_be_missing(

@@ -2,6 +2,7 @@
 #include "guard.h"
 
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -155,6 +156,8 @@ static void start(struct guard *guard)
     guard->tasks = tasks_now();
     guard->started_ns = clock_now_ns();
     guard->server = fork();
+    if (guard->server < 0) /* a signal to -1 is one to everybody */
+        err(1, "fork");
     if (guard->server == 0)
         become(guard);
     go_first();
