@@ -137,11 +137,13 @@ def test_what_ends_well_and_never_listened_is_told(external):
     assert "exit 0 before anything listened on 127.0.0.1:" in errors
 
 
-def test_a_signal_that_ends_the_server_is_passed_on(external):
+@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGTERM])
+def test_a_signal_that_ends_the_server_is_passed_on(external, number):
+    """Also one that its guard blocks, as it waits for it: that was a status of 143."""
     process = external("good")
-    os.kill(ready(process)["pid"], signal.SIGSEGV)
+    os.kill(ready(process)["pid"], number)
     process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGSEGV
+    assert process.returncode == -number
 
 
 @pytest.mark.serial

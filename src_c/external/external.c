@@ -85,8 +85,12 @@ _Noreturn static void end_as(int status)
     if (WIFEXITED(status))
         exit(WEXITSTATUS(status));
     struct rlimit none = {0, 0};
+    sigset_t one;
     setrlimit(RLIMIT_CORE, &none);
+    sigemptyset(&one);
+    sigaddset(&one, WTERMSIG(status));
     signal(WTERMSIG(status), SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &one, NULL); /* the guard blocks those it awaits */
     raise(WTERMSIG(status));
     exit(128 + WTERMSIG(status));
 }
