@@ -160,6 +160,7 @@ def test_a_server_that_forks_and_forks_is_ended(external):
     [
         ([], 2, "no command"),
         (["--"], 2, "no command"),
+        (["./no", "{port}"], 2, "./no: no option; want -- before CMD"),
         (["--patience", "soon", "--", "x"], 2, "--patience soon: want"),
         (["--greace", "9", "--", "x"], 2, "--grace"),
         (["--", "./no", "{port}"], 127, f"./no: {os.strerror(errno.ENOENT)}"),

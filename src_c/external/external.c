@@ -47,6 +47,12 @@ static const struct flag rows[] = {
 static const char head[] =
     "usage: external [options] -- CMD ARG...   {port} becomes a free port\n";
 
+_Noreturn static void refuse_word(void *into, const char *word)
+{
+    (void)into;
+    flags_refuse(word, NULL, "no option; want -- before CMD ARG...");
+}
+
 /* What stands behind "--" is CMD's. */
 static struct guard_plan read_plan(int argc, char **argv)
 {
@@ -54,6 +60,7 @@ static struct guard_plan read_plan(int argc, char **argv)
     const struct flags flags = {.rows = rows,
                                 .given = given,
                                 .count = sizeof rows / sizeof *rows,
+                                .operand = refuse_word,
                                 .head = head,
                                 .tail = ""};
     struct guard_plan plan = {.workload = "echo",
