@@ -163,6 +163,8 @@ def test_a_server_that_forks_and_forks_is_ended(external):
         (["./no", "{port}"], 2, "./no: no option; want -- before CMD"),
         (["--patience", "soon", "--", "x"], 2, "--patience soon: want"),
         (["--greace", "9", "--", "x"], 2, "--grace"),
+        (["--name", "--", "./no"], 2, "--name (nothing): want a name"),
+        (["--workload=", "--", "./no"], 2, "--workload: want a name"),
         (["--", "./no", "{port}"], 127, f"./no: {os.strerror(errno.ENOENT)}"),
     ],
 )

@@ -31,9 +31,9 @@
 
 /* clang-format off */
 static const struct flag rows[] = {
-    {"--name", "NAME", NULL, "said in the ready line; CMD without it",
+    {"--name", "NAME", "a name", "said in the ready line; CMD without it",
      flag_text, MEMBER(name), 0, 0},
-    {"--workload", "NAME", NULL, "said in the ready line; echo",
+    {"--workload", "NAME", "a name", "said in the ready line; echo",
      flag_text, MEMBER(workload), 0, 0},
     {"--patience", "S", NULL, "seconds until something must listen; 9",
      flag_unsigned, MEMBER(patience_s), 1, 3600},
@@ -70,6 +70,7 @@ static struct guard_plan read_plan(int argc, char **argv)
     int own = 1;
     while (own < argc && strcmp(argv[own], "--") != 0)
         own++;
+    argv[own] = NULL; /* "--" is no option's value */
     flags_read(&flags, &plan, own, argv);
     if (own + 1 >= argc)
         flags_refuse("no command", NULL, "want -- and CMD ARG...");
