@@ -191,6 +191,15 @@ def test_a_script_whose_interpreter_is_not_there_is_not_said_to_be_missing(
     assert f"{script}: what its first line (#!)" in told
 
 
+def test_a_name_without_a_slash_is_not_looked_for_here(build_dir, tmp_path):
+    """A file of that name, which nobody had tried, was said to have a wrong line."""
+    (tmp_path / "nowhere-in-path.py").write_text("#!/usr/bin/env python3\n")
+    external = (build_dir / "external").resolve()
+    words = ["--", "nowhere-in-path.py", "{port}"]
+    told = refused(external, *words, status=127, cwd=tmp_path)
+    assert told == f"external: nowhere-in-path.py: {os.strerror(errno.ENOENT)}\n"
+
+
 def test_what_a_server_prints_without_end_does_not_fill_the_memory(external):
     errors = os.memfd_create("stderr")
     process = external("chatty", errors=errors)

@@ -101,10 +101,11 @@ static void substitute_port(struct guard *guard)
         *word = with_port(*word, guard->port);
 }
 
-/* A script whose first line ends as on Windows is "not there" as well. */
+/* A script whose first line ends as on Windows is "not there" as well. A name
+ * without a slash was looked for in PATH, and not here. */
 static const char *why_not(const char *program, int error)
 {
-    if (error == ENOENT && access(program, F_OK) == 0)
+    if (error == ENOENT && strchr(program, '/') && access(program, F_OK) == 0)
         return "what its first line (#!) or its file format asks for is not "
                "here; lines must end in \\n, not \\r\\n";
     return strerror(error);
