@@ -33,12 +33,17 @@ def external(build_dir, nobody_left):
     started = []
 
     def start(
-        kind: str, *flags: str, program=sys.executable, errors=subprocess.PIPE
+        kind: str,
+        *flags: str,
+        program=sys.executable,
+        errors=subprocess.PIPE,
+        preexec=None,
     ) -> subprocess.Popen:
         command = [program, *shlex.split(line(kind))[1:]]
         words = [build_dir / "external", *flags, "--", *command]
         pipes = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
-        started.append(subprocess.Popen(words, process_group=0, **pipes))
+        options = {"process_group": 0, "preexec_fn": preexec}
+        started.append(subprocess.Popen(words, **pipes, **options))
         return started[-1]
 
     yield start
@@ -149,6 +154,18 @@ def test_a_signal_that_ends_the_server_is_passed_on(external, number):
 @pytest.mark.serial
 def test_a_server_that_forks_and_forks_is_ended(external):
     process = external("wild", "--processes", "100")
+    ready(process)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    assert "100 processes" in errors
+
+
+@unsanitized
+@pytest.mark.serial
+def test_a_server_that_forks_is_ended_however_many_tasks_there_are(external, preloaded):
+    """Those of the machine were counted in 16 bits, which had no room for 100 more."""
+    many = preloaded("external_faults.c", TASKS=1)
+    process = external("wild", "--processes", "100", preexec=many)
     ready(process)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
