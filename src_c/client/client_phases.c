@@ -244,7 +244,8 @@ static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 }
 
 /* A signal ends slices at an edge, so that the last one is whole; the loss of a
- * process at once, as it would never come to rest. */
+ * process at once, as it would never come to rest, and so does a signal that a
+ * thread sees which has not begun to take turns. */
 static bool is_interrupted(const struct client_thread *t)
 {
     int how = atomic_load(&t->shared->interrupted);
@@ -259,6 +260,8 @@ void thread_change_phase(struct client_thread *t, uint64_t now_ns)
 {
     uint64_t start;
     if (is_interrupted(t)) {
+        if (plan_is_sliced(t->plan)) /* no turn of others would end */
+            atomic_store(&t->shared->interrupted, INTERRUPT_NOW);
         thread_end(t, STOP_INTERRUPTED);
         return;
     }

@@ -580,6 +580,26 @@ def test_loss_of_a_process_ends_the_others():
             assert json.loads(output)["targets"]
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_signal_before_all_take_turns_ends_all(which):
+    """A process stands still as the load begins; it ends, and no other awaits it."""
+    flags = "--begin-told --processes 2 --connections 4 --duration 30"
+    with servers(1) as (_, ports), begun(in_turns(ports, flags)) as client:
+        begin_ns = tell([client], 0.5)
+        one = psutil.Process(client.pid).children()[which]
+        one.suspend()
+        time.sleep(max(0, begin_ns / 1e9 - time.monotonic()) + 0.2)
+        client.terminate()
+        time.sleep(0.2)  # the signal is seen
+        one.resume()
+        try:
+            result = json.loads(client.communicate(timeout=5)[0])
+        finally:
+            client.kill()
+    assert client.returncode == 0
+    assert result["stop"] == "interrupted"
+
+
 def test_a_server_that_rests_uses_no_time(take_turns):
     """Its idle connections cost neither side anything between slices."""
     result, every = take_turns(2, "--connections 200 --duration 1", watch=True)
