@@ -103,6 +103,17 @@ static void set_sliced(struct total *total, const struct target_sums *sums)
         total->stop = STOP_SERVER_GONE;
 }
 
+/* Without slices there is one window. */
+static void set_whole(struct total *total, const struct plan *plan,
+                      const struct record *first)
+{
+    total->warmup_s = plan->warmup_s;
+    if (first->start_ns && first->from_ns != UINT64_MAX)
+        total->warmup_s = (double)(first->from_ns - first->start_ns) / NS_PER_S;
+    total->window_s = window_seconds(plan, first, total->sum.end_ns,
+                                     total->sum.last_answer_ns);
+}
+
 static struct total *merge(const struct plan *plan, const struct shared *shared,
                            unsigned target)
 {
@@ -115,20 +126,13 @@ static struct total *merge(const struct plan *plan, const struct shared *shared,
         record_merge(&total->sum, r);
         total->stop = merge_stop(total->stop, (enum stop_reason)r->end);
     }
+    if (plan_is_sliced(plan))
+        set_sliced(total, &shared->sums[target]);
+    else
+        set_whole(total, plan, &shared->records[0]);
     if (plan->rate > 0) /* both count by the due time */
         total->unanswered =
             total->sum.window.arrivals - total->sum.window.response.n;
-    if (plan_is_sliced(plan)) {
-        set_sliced(total, &shared->sums[target]);
-        return total;
-    }
-    const struct record *first = &shared->records[0];
-    total->warmup_s = plan->warmup_s;
-    if (first->start_ns && first->from_ns != UINT64_MAX)
-        total->warmup_s = (double)(first->from_ns - first->start_ns) / NS_PER_S;
-    total->window_s =
-        window_seconds(plan, &shared->records[0], total->sum.end_ns,
-                       total->sum.last_answer_ns);
     return total;
 }
 

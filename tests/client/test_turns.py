@@ -370,6 +370,23 @@ def test_a_target_that_hangs_is_given_up(take_turns, engine, more):
     assert alive["slices"]["counted"] > 10
 
 
+def test_what_a_warm_up_left_unanswered_is_not_missing_in_a_window(take_turns):
+    """The target hung before anything counted, and so nothing is missing."""
+
+    def mute(connection: socket.socket, server: FakeServer) -> None:
+        while data := connection.recv(65536):
+            server.count(data)
+
+    with serving(mute) as hung:
+        flags = "--connections 4 --rate 2000 --arrivals paced --drain 0.2 --warmup 5"
+        result, slices = take_turns([hung.port], flags)
+    (target,) = result["targets"]
+    assert slices["ended"].tolist() == ["hung"]
+    assert target["requests"]["unanswered"] > 0
+    assert target["window"]["arrivals"] == target["window"]["unanswered"] == 0
+    assert target["response"]["p50_ns"] == 0
+
+
 @pytest.mark.parametrize("settle", ["", "--settle 2"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
