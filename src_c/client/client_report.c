@@ -60,9 +60,31 @@ static struct census count_rows(const struct plan *plan,
     return c;
 }
 
+/* Of the load and of the one window that there is without slices, as the
+ * threads know them: alike, but for one that ended before it was told. */
+struct edges {
+    uint64_t start_ns;       /* 0: the load never began */
+    uint64_t from_ns, to_ns; /* UINT64_MAX: nobody was told */
+};
+
+static struct edges find_edges(const struct shared *shared)
+{
+    struct edges edges = {0, UINT64_MAX, UINT64_MAX};
+    for (unsigned i = 0; i < shared->threads; i++) {
+        const struct record *r = shared_record(shared, i, 0);
+        if (r->start_ns == 0)
+            continue;
+        edges.start_ns = r->start_ns;
+        edges.from_ns = clock_earlier(edges.from_ns, r->from_ns);
+        edges.to_ns = clock_earlier(edges.to_ns, r->to_ns);
+    }
+    return edges;
+}
+
 struct total {
     unsigned target;
     struct record sum;   /* of all threads */
+    uint64_t from_ns;    /* without slices: the window opens */
     double warmup_s;     /* with the time to settle */
     double window_s;     /* really measured */
     uint64_t unanswered; /* open loop: due in the window */
@@ -71,15 +93,13 @@ struct total {
 
 /* The window ends as planned, or when the last thread ended before that, or
  * with the last answer where the number of requests was given. */
-static double window_seconds(const struct plan *plan,
-                             const struct record *first, uint64_t end_ns,
-                             uint64_t last_answer_ns)
+static double window_seconds(const struct plan *plan, struct edges edges,
+                             uint64_t end_ns, uint64_t last_answer_ns)
 {
     uint64_t to = plan->requests && last_answer_ns ? last_answer_ns : end_ns;
-    if (first->to_ns < to)
-        to = first->to_ns;
-    return first->start_ns && to > first->from_ns
-               ? (double)(to - first->from_ns) / NS_PER_S
+    to = clock_earlier(to, edges.to_ns);
+    return edges.start_ns && to > edges.from_ns
+               ? (double)(to - edges.from_ns) / NS_PER_S
                : 0;
 }
 
@@ -105,12 +125,13 @@ static void set_sliced(struct total *total, const struct target_sums *sums)
 
 /* Without slices there is one window. */
 static void set_whole(struct total *total, const struct plan *plan,
-                      const struct record *first)
+                      struct edges edges)
 {
+    total->from_ns = edges.from_ns;
     total->warmup_s = plan->warmup_s;
-    if (first->start_ns && first->from_ns != UINT64_MAX)
-        total->warmup_s = (double)(first->from_ns - first->start_ns) / NS_PER_S;
-    total->window_s = window_seconds(plan, first, total->sum.end_ns,
+    if (edges.start_ns && edges.from_ns != UINT64_MAX)
+        total->warmup_s = (double)(edges.from_ns - edges.start_ns) / NS_PER_S;
+    total->window_s = window_seconds(plan, edges, total->sum.end_ns,
                                      total->sum.last_answer_ns);
 }
 
@@ -129,7 +150,7 @@ static struct total *merge(const struct plan *plan, const struct shared *shared,
     if (plan_is_sliced(plan))
         set_sliced(total, &shared->sums[target]);
     else
-        set_whole(total, plan, &shared->records[0]);
+        set_whole(total, plan, find_edges(shared));
     if (plan->rate > 0) /* both count by the due time */
         total->unanswered =
             total->sum.window.arrivals - total->sum.window.response.n;
@@ -246,25 +267,22 @@ static void json_counts(const struct plan *plan, const struct record *sum)
 }
 
 /* CLOCK_MONOTONIC of this host; a target that takes turns has many windows. */
-static void json_edges(const struct plan *plan, const struct shared *shared,
-                       const struct total *total)
+static void json_edges(const struct plan *plan, const struct total *total)
 {
-    uint64_t from_ns = shared->records[0].from_ns;
     if (plan_is_sliced(plan) || total->window_s <= 0) {
         printf(",\"begin_ns\":null,\"end_ns\":null");
         return;
     }
-    printf(",\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64, from_ns,
-           from_ns + (uint64_t)(total->window_s * NS_PER_S + 0.5));
+    printf(",\"begin_ns\":%" PRIu64 ",\"end_ns\":%" PRIu64, total->from_ns,
+           total->from_ns + (uint64_t)(total->window_s * NS_PER_S + 0.5));
 }
 
-static void json_window(const struct plan *plan, const struct shared *shared,
-                        const struct total *total)
+static void json_window(const struct plan *plan, const struct total *total)
 {
     const struct record *sum = &total->sum;
     printf(",\"window\":{\"warmup_s\":%.9g,\"seconds\":%.9f", total->warmup_s,
            total->window_s);
-    json_edges(plan, shared, total);
+    json_edges(plan, total);
     printf(",\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64
            ",\"arrivals\":%" PRIu64 ",\"throughput_rps\":%.3f",
            sum->window.requests, sum->window.bytes, sum->window.arrivals,
@@ -375,7 +393,7 @@ static void json_target(const struct plan *plan, const struct shared *shared,
     json_plan(plan, total->target);
     json_connections(plan->targets[total->target].connections, sum, &census);
     json_counts(plan, sum);
-    json_window(plan, shared, total);
+    json_window(plan, total);
     json_hist("response", &sum->window.response, total->unanswered);
     json_hist("service", &sum->window.service, 0);
     json_hist("connect", &sum->connect, 0);

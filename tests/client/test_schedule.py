@@ -178,6 +178,23 @@ def test_settling_waits_for_others_though_who_was_answered_left(load, engine):
     assert result["connections"]["surviving"] == 3
 
 
+def test_a_window_is_known_though_the_first_thread_ended_before(load, engine):
+    """Its only user left while all settled; answers to that of the other count."""
+
+    def the_first_leaves(connection: socket.socket, server: FakeServer) -> None:
+        if connection.getpeername()[0] != "127.0.0.1":
+            echo(connection, server)
+
+    users = "--connections 2 --threads 2 --sources 127.0.0.1-127.0.0.2"
+    result, _ = load(the_first_leaves, f"{users} {engine} --duration 0.3 --settle 5")
+    window = result["window"]
+    assert sum(result["errors"].values()) == 1
+    assert result["stop"] == "duration"
+    assert window["requests"] > 0
+    assert window["seconds"] == pytest.approx(0.3)
+    assert window["end_ns"] - window["begin_ns"] == pytest.approx(0.3e9)
+
+
 def test_settling_ends_though_somebody_is_never_answered(load, engine):
     users = itertools.count()
 
