@@ -216,7 +216,8 @@ static enum ask_verdict http_header(struct ask *ask)
     if ((value = header_value(ask->line, "Content-Length"))) {
         char *end;
         ask->left = strtoull(value, &end, 10);
-        if (!isdigit((unsigned char)*value) || end[strspn(end, " \t")])
+        if (!isdigit((unsigned char)*value) || end - value > DIGITS ||
+            end[strspn(end, " \t")])
             return ASK_MISMATCH;
     } else if ((value = header_value(ask->line, "Connection"))) {
         http_connection(ask, (char *)value);

@@ -170,6 +170,9 @@ static void http_answers_end_where_they_say(void)
                false);
     check_http("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", ASK_MISMATCH,
                false);
+    check_http("HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n"
+               "\r\nx",
+               ASK_MISMATCH, false);
     check_http("SSH-2.0-OpenSSH\r\n", ASK_MISMATCH, false);
 }
 
