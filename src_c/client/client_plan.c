@@ -57,9 +57,9 @@ static bool read_watch(void *into, const struct flag *flag, const char *text)
 {
     struct plan *plan = into;
     struct plan_target *target = &plan->targets[plan->watch_count];
-    (void)flag;
     if (plan->watch_count == MAX_TARGETS)
-        return false;
+        flags_refuse(flag->name, text, "one too many; allowed are %d",
+                     MAX_TARGETS);
     plan->watch_count++;
     for (const char *end = text;; text = end + 1) {
         long pid = strtol(text, (char **)&end, 10);
@@ -314,7 +314,7 @@ static const struct flag rows[] = {
      "with --pause: connect to nobody, only read CPU time\n"
      "where the servers are, while clients elsewhere ask",
      flag_true, AT(only_watch), 0, 0},
-    {"--watch", "PID,PID,...", "PIDs with commas between",
+    {"--watch", "PID,PID,...", "1 to 64 PIDs with commas between",
      "processes of the server whose CPU time is read at\n"
      "the ends of slices, with their children; where it\n"
      "ignores SIGCHLD, those that live less than a slice\n"

@@ -85,6 +85,16 @@ WORK = "--workload work"
         (f"{TURNS} --watch 1,", ["--watch 1,", "PIDs with commas"]),
         (f"{TURNS} --watch x", ["--watch x", "PIDs with commas"]),
         (f"{TURNS} --watch 0", ["--watch 0", "PIDs with commas"]),
+        pytest.param(
+            f"{TURNS} --watch {','.join(['1'] * 65)}",
+            ["--watch 1,1,1", "1 to 64 PIDs with commas"],
+            id="65 PIDs",
+        ),
+        pytest.param(
+            TURNS + " --watch 1" * 65,
+            ["--watch 1: one too many", "64"],
+            id="65 times --watch",
+        ),
         (f"{TURNS} --watch 1,2147483646", ["--watch 2147483646", "no such process"]),
         (f"{TURNS} --requests=5", ["--requests 5", "--slice 20ms", "without --slice"]),
         (f"{TURNS} --byte-rate 5", ["--byte-rate 5", "--slice 20ms"]),
