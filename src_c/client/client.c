@@ -188,7 +188,8 @@ static void *await_moment(void *unused)
         have += got > 0 ? (size_t)got : 0;
     }
     uint64_t begin_at_ns = strtoull(text, NULL, 10);
-    if (begin_at_ns)
+    bool whole = text[strspn(text, "0123456789")] == '\n';
+    if (whole && begin_at_ns)
         shared_told(shared, begin_at_ns);
     else
         interrupt_soon();

@@ -112,7 +112,7 @@ def test_the_load_begins_at_a_moment_that_is_told_late(engine, flags):
     begins_at(window, agreed)
 
 
-@pytest.mark.parametrize("line", [b"", b"soon\n"])
+@pytest.mark.parametrize("line", [b"", b"soon\n", b"12", b"12 s\n"])
 def test_a_moment_that_is_never_told_ends_the_client(line):
     with serving(echo) as server, told_late(server.port, "--connections 2") as process:
         out, _ = process.communicate(line, timeout=10)
