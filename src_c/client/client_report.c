@@ -318,9 +318,10 @@ static void json_self(const struct plan *plan, const struct shared *shared,
 {
     const struct record *sum = &total->sum;
     const struct target_sums *sums = &shared->sums[total->target];
+    uint64_t end_ns = clock_later(sum->end_ns, shared->began_ns); /* 0: lost */
     double seconds =
         (double)(plan_is_sliced(plan) ? sums->all_slices_ns
-                                      : sum->end_ns - shared->began_ns) /
+                                      : end_ns - shared->began_ns) /
         NS_PER_S;
     double all = total->window_s * (double)plan_threads(plan);
     printf(",\"self\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f",

@@ -52,6 +52,20 @@ def test_loss_of_one_process_is_said():
     assert json.loads(output)["stop"] == "interrupted"
 
 
+def test_loss_of_all_processes_leaves_no_time():
+    """None said when it ended: the client had lived for 584 years."""
+    with running("--connections 4 --duration 30 --processes 2") as (process, server):
+        wait_for(lambda: server.bytes_in > 1000)
+        workers = psutil.Process(process.pid).children()
+        for worker in workers:
+            worker.suspend()
+        for worker in workers:
+            worker.kill()
+        output, _ = process.communicate(timeout=10)
+    assert process.returncode == 1
+    assert json.loads(output)["self"]["seconds"] == 0
+
+
 def test_dies_with_its_parent():
     """Killed with SIGKILL, a driver cannot clean up; the kernel does."""
     script = (
