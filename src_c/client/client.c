@@ -102,6 +102,15 @@ static bool reap(const struct plan *plan)
     return false;
 }
 
+/* The rows of --slices are in the buffer of the process that wrote them. */
+static bool is_written(const struct plan *plan)
+{
+    bool written = !shared->slices_file || !ferror(shared->slices_file);
+    if (!written)
+        warnx("%s: not all of it was written", plan->slices);
+    return written;
+}
+
 static bool run_processes(const struct plan *plan)
 {
     bool well = true;
@@ -113,7 +122,7 @@ static bool run_processes(const struct plan *plan)
         if (pid == 0) {
             parent_die_with(self);
             run_threads(plan, i);
-            _exit(0);
+            _exit(is_written(plan) ? 0 : 1);
         }
     }
     for (unsigned i = 0; i < plan->processes; i++)

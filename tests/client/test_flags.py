@@ -3,6 +3,8 @@
 import errno
 import json
 import os
+import resource
+import signal
 import subprocess
 
 import pytest
@@ -152,6 +154,24 @@ def test_a_disk_that_is_full_is_said_and_is_the_status(file):
     assert done.returncode == 1
     assert done.stderr == f"client: write: {os.strerror(errno.ENOSPC)}\n"
     assert not file or json.loads(done.stdout)["stop"] == "duration"
+
+
+def no_room() -> None:
+    """For ``preexec``: files end at 1000 bytes, as on a disk that is full."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+
+def test_rows_that_a_process_could_not_write_are_said(tmp_path):
+    """One of them writes, and what it could not was missing without a word."""
+    path = tmp_path / "slices.csv"
+    with serving(echo) as server:
+        flags = "--connections 2 --processes 2 --slice 20ms --duration 0.5"
+        words = command(server.port, flags, "--slices", path)
+        done = ran(*words, preexec_fn=no_room, timeout=30)
+    assert done.returncode == 1
+    assert done.stderr == f"client: {path}: not all of it was written\n"
+    assert path.stat().st_size == 1000
 
 
 def test_help_fits_a_terminal():
