@@ -318,7 +318,8 @@ static const struct flag rows[] = {
      "processes of the server whose CPU time is read at\n"
      "the ends of slices, with their children; where it\n"
      "ignores SIGCHLD, those that live less than a slice\n"
-     "are missed; a --watch for each target, in order",
+     "are missed, or use less than 20 ms; a --watch for\n"
+     "each target, in order",
      read_watch, 0, 0, 0},
     {"--slices", "FILE", "a file to write",
      "CSV, a row per slice; columns: client_slices.h",

@@ -9,7 +9,8 @@
  * (/proc/PID/stat), in ticks of 10 ms. Where a parent ignores SIGCHLD they are
  * in nobody's (since Linux 2.6.9, getrusage(2)) and the last reading of the
  * child's own clock is kept: one that began and ended between two readings, a
- * slice apart, is lost.
+ * slice apart, is lost. So are those that ended between two readings and had
+ * used no more than two ticks together: cutime may be late by as much.
  *
  * The clock of a thread that is running on another core is brought up to date
  * at the tick (1 to 10 ms) and when it stops running. So a reading is exact for
