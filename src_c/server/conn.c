@@ -144,6 +144,7 @@ static void release_out(struct conn *conn)
 void conn_close(struct conn *conn)
 {
     const struct workload *workload = conn->worker->server->workload;
+    release_out(conn); /* conn_drain() needs a buffer: no second one, then */
     if (!conn->ended)
         conn_drain(conn);
     if (workload->close)
@@ -152,7 +153,6 @@ void conn_close(struct conn *conn)
     log_write(conn);
     stop_unwatch(conn->fd);
     close(conn->fd);
-    release_out(conn);
     free(conn->kept_in.bytes);
 }
 

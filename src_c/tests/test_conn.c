@@ -300,6 +300,21 @@ static void what_is_sent_in_part_moves_the_deadline(void)
     server.options = (struct options){0};
 }
 
+/* The one buffer of a blocking model lies on a stack, and a second one that was
+ * taken meanwhile would be freed by nobody. */
+static void who_is_cut_with_an_answer_costs_no_second_buffer(void)
+{
+    server.options = (struct options){
+        .timed = true, .timeout_ns = {[TIMEOUT_IDLE] = NS_PER_S}};
+    struct conn *conn = open_on("work", open("/dev/null", 0));
+    assert(receive(conn, "0 1\n") == WANT_WRITE);
+    assert(conn->send_buffer == spare && !worker.buffers.spare);
+    assert(conn_timed_out(conn) == WANT_CLOSE && !conn->ended);
+    shut(conn, 1);
+    assert(worker.buffers.spare == spare && worker.buffers.count == 0);
+    server.options = (struct options){0};
+}
+
 /* It is told so, but for that, too, it is not waited without end. */
 static void who_is_late_is_told_and_closed(void)
 {
@@ -335,6 +350,7 @@ int main(void)
     without_limits_nothing_has_a_deadline();
     what_has_begun_keeps_its_deadline();
     what_is_sent_in_part_moves_the_deadline();
+    who_is_cut_with_an_answer_costs_no_second_buffer();
     who_is_late_is_told_and_closed();
     puts("test_conn: passed");
     return 0;
