@@ -181,6 +181,7 @@ static void uring_client_set_timer(struct uring_loop *loop,
                                    struct uring_client *client, uint64_t at_ns)
 {
     timers_cancel(&loop->timers, &client->timer);
+    client->late = false;
     if (!timers_set(&loop->timers, &client->timer, at_ns))
         client_fail(loop, client, ENOMEM);
 }
@@ -206,8 +207,8 @@ void uring_client_cut(struct uring_loop *loop, struct uring_client *client,
         uring_client_advance(loop, client, conn_timed_out(&client->conn));
         return;
     }
-    client->late = true;
     uring_client_set_timer(loop, client, now_ns + 1);
+    client->late = true;
 }
 
 static void uring_client_ask(struct uring_loop *loop,

@@ -116,10 +116,8 @@ static void client_timer(struct uring_loop *loop, struct uring_client *client,
         uring_client_advance(loop, client, conn_woken(conn));
     else if (conn_deadline_ns(conn) <= now_ns)
         uring_client_cut(loop, client, now_ns);
-    else {
-        client->late = false;
+    else
         uring_client_set_deadline(loop, client);
-    }
 }
 
 void uring_run_timers(struct uring_loop *loop)

@@ -71,7 +71,8 @@ struct uring_client {
     bool receiving, sending;      /* operations that the kernel holds */
     bool cancelling;              /* another that ends the receive */
     bool closing;                 /* to be closed when it holds none */
-    bool late;                    /* its deadline had passed a round ago */
+    bool late;                    /* its timer is for a second look, a round
+                                   * after its deadline had passed */
     struct uring_buffers *source; /* of what it receives */
     struct uring_buffers *lender; /* of the buffer that is sent from, or
                                    * NULL, ... */

@@ -260,6 +260,21 @@ def test_who_sent_in_time_is_answered_by_a_loop_that_stood_still(model):
 
 
 @pytest.mark.timed
+@pytest.mark.parametrize("model", names(family="completion"))
+def test_who_sent_in_time_is_answered_each_time_that_a_loop_stood_still(model):
+    """A delay follows: a ring that had looked twice before it cut at once later."""
+    flags = ["--workload", "work", "--timeout-idle", LIMIT_S, *fixed_workers(model, 1)]
+    with cutting(model, *flags) as server, server.connect() as sock:
+        sock.sendall(b"0 0\n")
+        assert receive(sock, 2) == b"0\n"
+        for total in (1000, 2000, 3000):
+            with server.halted():
+                sock.sendall(b"1000 0\n")
+                time.sleep(2 * LIMIT_S)
+            assert receive(sock, 5) == b"%d\n" % total
+
+
+@pytest.mark.timed
 @pytest.mark.parametrize("model", one_a_family(LOOPS))
 def test_who_read_in_time_is_sent_the_rest_by_a_loop_that_stood_still(model):
     flags = ["--timeout-idle", ROOM_S, *fixed_workers(model, 1)]
