@@ -375,6 +375,14 @@ def test_redis_that_misbehaves_is_503(model, talk, root):
         assert request(server, "GET", "/")[0] == 200
 
 
+@pytest.mark.parametrize("model", each_client_of_redis())
+def test_a_connection_that_redis_refuses_is_not_counted_as_opened(model, root):
+    with reserved_port() as port, web(model, root, ("127.0.0.1", port)) as server:
+        assert request(server, "GET", "/guestbook")[0] == 503
+    assert server.stats["errors"] == {"ECONNREFUSED": 1}
+    assert server.stats["upstream_opened"] == 0
+
+
 def test_a_reply_in_small_pieces_is_put_together(model, root):
     reply = b":7\r\n*2\r\n$2\r\n<>\r\n$-1\r\n"
     talk = upstreams.saying(reply, piece=3, pause_s=0.002)

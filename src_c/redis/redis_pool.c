@@ -119,17 +119,21 @@ void redis_request_fail(struct redis_pool *pool, struct redis_request *request,
     conn_unanswered(request->conn);
 }
 
-/* Counts each connection that is opened: a pool that keeps them shows a small
- * number of upstream_opened. */
 static bool begin(struct redis_request *request)
 {
+    return redis_conn_begin(request->redis, request->conn->ask);
+}
+
+/* Counts each connection that is made, and none that is refused: a pool that
+ * keeps them shows a small number of upstream_opened. */
+static enum redis_next advance(struct redis_request *request)
+{
     struct redis_conn *redis = request->redis;
-    bool fresh = redis->state == REDIS_CLOSED;
-    if (!redis_conn_begin(redis, request->conn->ask))
-        return false;
-    if (fresh)
+    bool connecting = redis->state == REDIS_CONNECTING;
+    enum redis_next next = redis_conn_advance(redis);
+    if (connecting && redis->state != REDIS_CONNECTING)
         stats_add(&request->conn->worker->server->stats->upstream_opened, 1);
-    return true;
+    return next;
 }
 
 /* A fresh connection is not `reused`, so there is one retry and no more. */
@@ -168,7 +172,7 @@ enum redis_next redis_request_advance(struct redis_pool *pool,
 {
     struct redis_conn *redis = request->redis;
     for (;;) {
-        enum redis_next next = redis_conn_advance(redis);
+        enum redis_next next = advance(request);
         if (next == REDIS_NEEDS_READ || next == REDIS_NEEDS_WRITE)
             return next;
         if (next == REDIS_HAS_REPLY) {
