@@ -40,22 +40,6 @@ def test_of_a_hundred_sleeps_the_longest_is_printed_as_such():
     assert rows["label"].tolist() == ["timer late, median", "timer late, longest"]
 
 
-def test_what_others_took_is_over_all_the_time_that_was_looked_at(tmp_path):
-    """It was over what a rate is made of, without lead-ins and disturbed rounds."""
-    turns = {"round": [0, 1], "seconds": [0.019, 0.019], "lead_in_ms": 1.0}
-    turns |= {"slice_ms": 20.0, "disturbed": [1]}
-    server = {"samples": {"other_cpu_s": 0.004, "window_s": 0.04}}
-    rows = [
-        {"key": "in turns", "server": server, "turns": turns},
-        {"key": "unseen", "server": {"samples": None}},
-        {"key": "empty", "server": {"samples": {"other_cpu_s": 0.0, "window_s": 0.0}}},
-    ]
-    made.write(tmp_path, rows, study=calibration.STUDY)
-    took = calibration.others_took("made", root=tmp_path)
-    assert took == pytest.approx({"in turns": 0.1})
-    assert calibration.others_took("none", root=tmp_path) == {}
-
-
 def test_lines_go_through_results(tmp_path):
     row = {"metric": "ceiling_rps", "value": 2e5, "lo": 1e5, "hi": 3e5}
     row |= {"n": 5, "level": 0.95, "method": "t"}

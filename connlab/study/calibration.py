@@ -90,22 +90,6 @@ def load_floors(
     )
 
 
-def others_took(run: str, *, root: str | Path = "runs") -> dict[str, float]:
-    """Return by key how much of a core other programs took during a trial of study 00.
-
-    Over the time in which that was looked at. The window of a rate in turns is shorter:
-    it leaves out lead-ins, and rounds that others disturbed.
-    """
-    path = schema.study_folder(run, STUDY, root=root) / schema.TRIALS
-    took = {}
-    for trial in schema.read_log(path).trials:
-        names = ("other_cpu_s", "window_s")
-        other_s, seconds = (schema.pick(trial, f"server.samples.{n}") for n in names)
-        if other_s is not None and seconds:
-            took[trial["key"]] = other_s / seconds
-    return took
-
-
 def slices_of(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per trial and slice of its server; none for trials without turns.
 
