@@ -603,6 +603,24 @@ def test_a_baseline_that_a_crash_left_alone_is_that_of_its_set_once_measured(
     assert frame.groupby("set")["started_at"].nunique().tolist() == [1] * 8
 
 
+def test_a_baseline_that_a_crash_left_alone_is_none_of_what_is_measured_then(
+    client_program, tmp_path
+):
+    """Sets had the name of their first server: rounds of two times were compared."""
+    names = ["epoll", "poll", "select"]
+    swept(tmp_path, names)
+    path = tmp_path / "r/s/trials.jsonl"
+    lines = zip(path.read_text().splitlines(keepends=True), rows(tmp_path), strict=True)
+    left = [line for line, trial in lines if trial["factors"]["model"] == "epoll"]
+    path.write_text("".join(left))
+    again = swept(tmp_path, names)
+    assert (again.done, again.resumed) == (8, 4)
+    times: dict[str, set] = {}
+    for trial in rows(tmp_path):
+        times.setdefault(trial["turns"]["set"], set()).add(trial["started_at"])
+    assert [len(started) for started in times.values()] == [1] * 8
+
+
 def test_a_baseline_of_many_is_several_servers_and_resumed(client_program, tmp_path):
     names = ["epoll", "poll", "select", "epoll-et", "coroutine"]
     first = swept(tmp_path, names)

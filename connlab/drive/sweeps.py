@@ -606,7 +606,9 @@ def _trials(
     after_s = plan.location.core_to_core(setting.cores)
     cores = setting.cores.in_trial() | services.cores_in_trial()
     cores |= plan.location.cores_in_trial()
-    set_name = plan.key(slots[0].cell, slots[0].repeat)
+    # by all of them: where a crash cut its lines, what is left keeps the old name
+    keys = [plan.key(slot.cell, slot.repeat) for slot in group.slots]
+    set_name = grid.cell_key({"set": keys})
     kept = []
     pairs = zip(cells, outcomes, strict=True)
     in_turns = [cell for cell, outcome in pairs if outcome.turns]
