@@ -468,6 +468,14 @@ def test_a_budget_lasts_longer_where_nothing_would_have_an_interval(
     assert sweep(tmp_path, trials=trials, budget=budget).done == done
 
 
+@pytest.mark.usefixtures("undisturbed", "moved_cores", "half_a_second_each")
+def test_moves_are_told_of_a_block_that_the_budget_cut_short(tmp_path):
+    """Its trials were told, and their intervals made, as if no core had moved."""
+    report = sweep(tmp_path, models=["good", "busy"], trials=3, budget="1.5s")
+    assert (report.done, report.complete) == (3, False)
+    assert any(text.endswith("moved the cores: 1 of 3") for text in report.remarks)
+
+
 def test_a_disk_that_is_full_stops_a_sweep_and_loses_nothing(tmp_path, monkeypatch):
     sweep(tmp_path)
     kept = rows(tmp_path)

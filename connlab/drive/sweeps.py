@@ -472,6 +472,7 @@ class _Sweep:
     # ---- what is left of it --------------------------------------------------------
 
     def _report(self) -> SweepReport:
+        self._note_moves()  # also of a round that was cut short
         used = [any(map(stopping.is_used, rows)) for rows in self.rows if rows]
         rounds, note = self.rounds, self.remarks.append
         if unusable := used.count(False):
