@@ -302,6 +302,24 @@ def test_a_client_is_told_how_long_slices_are_and_when_it_is_late(
     assert swapped[swapped.index("--connections") + 1] == "7,5"
 
 
+@pytest.mark.parametrize(("drain", "each_s"), [({}, 5), ({"drain": 30}, 30)])
+def test_a_client_has_the_time_to_give_up_every_server_of_a_set(drain, each_s):
+    """With six that served one user each, asked at a rate, it had no report in time."""
+    setting = made_set({"rate": 9.0, "duration": 1.0, "warmup": 0.1, **drain})
+    allowed_s = []
+
+    def ready(client, *, timeout_s):
+        allowed_s.append(timeout_s)
+        return {"event": "result"}
+
+    served = [turns.Served({"model": "at:192.0.2.1:9"}, 0, {})] * 8
+    host = SimpleNamespace(ready=ready)
+    assert turns._Course(setting, host, None, served=served)._attend(1)
+    assert allowed_s[0] > turns.trials.timeout_s(setting.client) + 8 * each_s
+    source = project_root() / "src_c/client/client_slices.c"
+    assert f"LONGEST_SLICES = {turns.HANGING_SLICES} " in source.read_text()
+
+
 def test_a_trial_has_its_own_rows_of_the_table_and_its_share_of_companions():
     """Counted ones; companions by requests, of all servers in all slices."""
     counts = {"lead_in_requests": 2, "requests": 8, "response_ns": 100}

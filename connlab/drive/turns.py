@@ -50,6 +50,9 @@ LEAD_IN_OPEN = 0.2
 #: with clients on other hosts slices begin at fixed moments: the lead-in covers the
 #: difference of their clocks, the pause the last answers; both are parts of a slice
 SLICE_REMOTE_S, LEAD_IN_AFAR, PAUSE_REMOTE = 0.05, 0.2, 0.2
+#: how long a server that hangs keeps its client before it is given up: so many slices
+#: (LONGEST_SLICES of ``src_c/client/client_slices.c``), and then ``--drain``
+HANGING_SLICES, HANGING_DRAIN_S = 25, 5.0
 #: how long a look at one server's memory keeps the driver from the next
 _LOOK_S = 0.05
 _OWN_CPU = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
@@ -291,7 +294,10 @@ class _Course:
         """
         setting, began = self.setting, time.monotonic()
         longer = 1 + (setting.pause_s or 0) / setting.slice_s
-        allowed_s = trials.timeout_s(setting.client) * longer + len(self.served)
+        hanging_s = HANGING_SLICES * setting.slice_s
+        hanging_s += setting.client.get("drain") or HANGING_DRAIN_S
+        allowed_s = trials.timeout_s(setting.client) * longer
+        allowed_s += hanging_s * len(self.served)
         if self.clients is None:
             begins = began + 0.1 + 60e-6 * sum(setting.connections)  # roughly
         else:
