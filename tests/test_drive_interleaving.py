@@ -302,6 +302,14 @@ def test_a_client_is_told_how_long_slices_are_and_when_it_is_late(
     assert swapped[swapped.index("--connections") + 1] == "7,5"
 
 
+def test_a_server_of_a_set_has_one_user_unless_it_says_how_many():
+    """It had as many as the one of the set that had most."""
+    factors = {"connections": 7, "duration": 1.0, "warmup": 0.1, "slice": 20.0}
+    setting = SimpleNamespace(factors=factors, seed=1, cores=None, programs=None)
+    made = interleaving.in_turns([{"model": "epoll"}, cell("poll", 7)], setting)
+    assert made.connections == [1, 7]
+
+
 @pytest.mark.parametrize(("drain", "each_s"), [({}, 5), ({"drain": 30}, 30)])
 def test_a_client_has_the_time_to_give_up_every_server_of_a_set(drain, each_s):
     """With six that served one user each, asked at a rate, it had no report in time."""

@@ -377,7 +377,11 @@ def in_turns(
         if client.get(name) is not None:
             client[name] *= len(servers)
     return turns.Setting(
-        servers=tuple(servers),
+        servers=tuple(
+            # the client's own number is the most that one of them has
+            {**server, "connections": server.get("connections") or 1}
+            for server in servers
+        ),
         client=client,
         seed=setting.seed,
         cores=setting.cores,
