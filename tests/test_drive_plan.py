@@ -81,7 +81,10 @@ def test_a_server_has_the_workers_of_all_its_processes():
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("5", 0.005), ("exponential:5", 0.005), ("uniform:250us:50us", 250e-6), (None, 0)],
+    [
+        *(("5", 0.005), ("exponential:5", 0.005), ("uniform:250us:50us", 250e-6)),
+        *((None, 0), ("500ns", 5e-7), ("fixed:1e3us", 1e-3), (1e-05, 1e-8)),
+    ],
 )
 def test_the_mean_of_a_delay(text, seconds):
     assert flags.mean_s(text) == pytest.approx(seconds)

@@ -154,10 +154,10 @@ def users(factors: Mapping[str, Any]) -> int:
 
 def mean_s(delay: Any) -> float:
     """Return the mean of a delay, in seconds: ``5`` (ms), ``uniform:250us:50us``."""
-    match = re.search(r"([\d.]+)(us|ms|s|)", str(delay or "0"))
+    match = re.search(r"([\d.]+(?:[eE][+-]?\d+)?)(ns|us|ms|s|)", str(delay or "0"))
     if match is None:
         return 0.0
-    return float(match[1]) * {"us": 1e-6, "s": 1.0}.get(match[2], 1e-3)
+    return float(match[1]) * {"ns": 1e-9, "us": 1e-6, "s": 1.0}.get(match[2], 1e-3)
 
 
 def as_text(value: Any) -> str:
