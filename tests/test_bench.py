@@ -278,6 +278,20 @@ def test_a_part_that_fails_loses_nothing_of_others(monkeypatch):
     assert "client: exit 3" in text.getvalue()
 
 
+def test_a_part_whose_floor_fails_loses_nothing_of_others(monkeypatch):
+    """All that was measured was lost with it."""
+    by_title = {n: compared_parts("epoll")[n] for n in ("many", "http")}
+    failing = Mock(side_effect=RuntimeError("floor: exit 3: no memory"))
+    monkeypatch.setattr(parts, "floor_echo", failing)
+    monkeypatch.setattr(parts.measure, "sets", lambda plan: (n for n in range(10**9)))
+    monkeypatch.setattr(Comparison, "add", lambda self, one: None)
+    monkeypatch.setattr(Comparison, "enough", lambda self: "")
+    parts.run(by_title, budget_s=0.01, say=lambda text: None)
+    many, http = (part.comparison for part in by_title.values())
+    assert (many.stopped, many.failure) == ("failed", "floor: exit 3: no memory")
+    assert http.stopped == "budget"
+
+
 def _interrupted_after(monkeypatch, rounds):
     """Return parts whose sets end after some rounds, and a list of what they took."""
     by_title = {n: compared_parts("epoll")[n] for n in ("many", "http")}

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from connlab import schema
 from connlab.compare import measure
 from connlab.compare.comparison import Comparison
 from connlab.compare.plan import Plan, make_plan
-from connlab.drive import cores, interrupt, programs, servers, turns
+from connlab.drive import cores, interrupt, machine, programs, servers, turns
 from connlab.drive.floor import echo as floor_echo
 
 BASE = "epoll"
@@ -124,18 +125,19 @@ def run(
 
 def _add(part: Part, sets: Iterator[measure.Set]) -> bool:
     """Take in a set of a part, or that it failed; False where a signal came."""
-    before = _floor_cpu_s(part)
     shared = part.plan.cores.shared
     try:
+        before = _floor_cpu_s(part)
         with cores.uninterrupted() if shared else contextlib.nullcontext():
             measured = next(sets, None)
+        after = 0.0 if measured is None else _floor_cpu_s(part)
     except turns.SetError as error:
         part.comparison.fail(error)
         return True
     if measured is None:
         return False
     if before:
-        part.floor_cpu_s.append(min(before, _floor_cpu_s(part)))
+        part.floor_cpu_s.append(min(before, after))
     part.comparison.add(measured)
     part.comparison.stopped = part.comparison.enough()
     return True
@@ -146,7 +148,11 @@ def _floor_cpu_s(part: Part) -> float:
         return 0.0
     sets, count = part.plan.cores, part.plan.client["connections"]
     pair = (sets.server[0], sets.client[0])
-    return floor_echo(count, size=SIZE, duration=FLOOR_S, pair=pair)
+    try:
+        return floor_echo(count, size=SIZE, duration=FLOOR_S, pair=pair)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        reason = machine.without_paths(str(error))
+        raise turns.SetError(reason, kind="client-failed") from error
 
 
 def _widths(by_title: dict[str, Part]) -> str:
