@@ -4,6 +4,7 @@ import shlex
 import shutil
 from pathlib import Path
 from typing import get_args
+from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, shown
@@ -14,6 +15,8 @@ from connlab import schema
 from connlab.compare import make_plan, measure
 from connlab.compare.comparison import compare
 from connlab.drive import programs, servers, turns
+from connlab.drive.host import LocalHost, ProgramError
+from connlab.drive.running import NotServing, running
 from connlab.study import style
 from tests.test_external import line
 
@@ -183,6 +186,18 @@ def test_a_command_line_is_taken_as_it_is(build_dir):
     own = words[words.index("--") + 1 :]
     assert own == ["./mine", "a b", "--port", "{port}", "-j", "3"]
     assert servers.model(factors["model"]).label == "mine"
+
+
+def test_a_server_with_a_contract_gets_no_words_but_its_own(build_dir, monkeypatch):
+    """Those of build/external stood among them, where it had a -- of its own."""
+    table = ENTRY.replace("{build}/mine --port", "runs --") + "contract = true"
+    entries = servers.parse(table)
+    monkeypatch.setattr(servers, "entries", lambda: entries)
+    started = Mock(side_effect=ProgramError("no port"))
+    monkeypatch.setattr(LocalHost, "start", started)
+    with pytest.raises(NotServing, match="no port"), running("mine"):
+        pass
+    assert started.call_args.args == (["runs", "--", "0"],)
 
 
 def test_a_model_is_started_as_ever(build_dir):

@@ -136,8 +136,8 @@ def running(
     try:
         try:
             words = servers.argv(both, {"model": server, **factors})
-            if "--" in words:  # of build/external
-                words[1:1] = ["--processes", str(PROCESSES_MOST)]
+            if (entry := servers.entry_of(server)) and not entry.contract:
+                words[1:1] = ["--processes", str(PROCESSES_MOST)]  # of build/external
             # a tracer does not see to it by itself that it dies with us
             handle = host.start(
                 [*under, *words], cores=cores, files=files, bound=bool(under)
