@@ -655,6 +655,24 @@ def test_a_lab_whose_scheduler_cannot_listen_says_why(tmp_path, monkeypatch):
 
 
 @of_many
+def test_a_lab_whose_certificates_cannot_be_written_leaves_its_number(
+    tmp_path, monkeypatch
+):
+    """Its keeper held that, and whoever tried again waited for ten minutes in vain."""
+    made = lab.Lab(tmp_path / "lab", MANY)
+
+    def fail(folder: Path) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(certificates, "make", fail)
+    with pytest.raises(OSError, match="no space left"):
+        made.up(2, owned=True)
+    assert made.keeper is None
+    monkeypatch.setattr(lab, "_WAIT_S", 0.0)
+    os.close(lab._locked(MANY))
+
+
+@of_many
 def test_a_lab_takes_the_place_of_one_of_another_folder_and_leaves_nothing(tmp_path):
     """As `make lab` does in a second clone of the project: it has the same number."""
     lab.Lab(tmp_path / "one", MANY).up(2)

@@ -111,10 +111,10 @@ class Lab:
                 pass_fds=[self._lock],
                 env=_python_environment(),
             )
-        self._clear()
-        certificates.make(self.folder / "certificates")
-        carrier.write_settings(self.folder)
         try:
+            self._clear()
+            certificates.make(self.folder / "certificates")
+            carrier.write_settings(self.folder)
             self._make_networks(hosts)
             self._write_roster(hosts)
             entries = roster.load(self.roster)
