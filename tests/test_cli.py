@@ -137,6 +137,7 @@ TWO = "compare epoll poll"
         (f"{TWO} --processes -2", "processes: -2; allowed: 1"),
         (f"{TWO} --engine kqueue", "'kqueue' is not one of"),
         (f"{TWO} --seed -1", "--seed.* -1 is not in the range"),
+        (f"{TWO} --seed {2**53}", f"--seed.* {2**53} is not in the range"),
         (f"{TWO} --requests-per-connection -1", "-1; allowed: 0"),
         (f"{TWO} --size 5 --workload work", "size: 5; allowed"),
         (f"{TWO} --delay 5x --workload work", "client: .*--delay 5x: want"),
