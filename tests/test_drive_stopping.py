@@ -79,7 +79,10 @@ def test_rules_from_arguments():
         ({"trials": 0}, "trials: 0"),
         ({"trials": 5, "max_trials": 4}, "max_trials: 4"),
         ({"trials": 5, "targets": {"throughput_rps": 5}}, "between 0 and 1"),
-        ({"trials": 5, "targets": {"speed": 0.1}}, "'speed'"),
+        (
+            {"trials": 5, "targets": {"throughput": 0.1}},
+            "'throughput'; did you mean 'throughput_rps'.*known: .*response_p99_s",
+        ),
         ({"trials": 5, "budget": "soon"}, "budget: 'soon'"),
         ({"trials": 5, "budget": "10 20"}, "budget: '10 20'"),
         ({"trials": 5, "budget": "1.5.2m"}, "budget: '1.5.2m'"),

@@ -37,6 +37,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from connlab.drive.programs import unknown
 from connlab.variances import (
     LEVEL,
     TRIALS_MIN,
@@ -142,7 +143,7 @@ def rule(
     targets = dict(default if targets is None else targets)
     for metric, width in targets.items():
         if metrics and metric not in metrics:
-            raise ValueError(f"targets: unknown metric {metric!r}")
+            raise ValueError(f"targets: {unknown('metric', metric, metrics)}")
         if not 0 < width < 1:
             raise ValueError(f"targets: {metric}: {width}; allowed: between 0 and 1")
     most = _N_MAX * trials if max_trials is None else max_trials
