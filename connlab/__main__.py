@@ -774,7 +774,7 @@ def main(args: list[str] | None = None) -> int:
         if unnamed and (name := _written(error)):
             error.filename = name  # None would be printed
         return _fail(str(error), status=1, cause=error)
-    except RuntimeError as error:
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
         return _fail(str(error), status=1, cause=error)
     return status or 0
 

@@ -234,6 +234,7 @@ def test_a_run_that_lies_elsewhere_has_the_name_of_its_link(tmp_path, monkeypatc
         (notebook.NotebookError("01-a: cell 3 (x): ValueError: y"), 1, False),
         (OSError(28, "No space left on device"), 1, False),
         (subprocess.CalledProcessError(2, ["make", "build"]), 1, False),
+        (subprocess.TimeoutExpired(["perf", "--version"], 30.0), 1, False),
     ],
 )
 def test_failure_is_one_line_and_a_status(error, status, goes_on, monkeypatch, capsys):
