@@ -424,7 +424,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             {
                 "name": server.name,
                 "against": plan.against.get(server.name),
-                "settings": {k: v for k, v in server.factors.items() if k != "command"},
+                "settings": dict(server.factors),
             }
             for server in plan.servers
         ],

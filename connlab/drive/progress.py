@@ -149,7 +149,7 @@ class SweepReport:
             f"{self.run}/{self.study}: {', '.join(counts)}",
             f"  {took}",
             f"  stopped: {self.stopped_because}",
-            *([f"  to go on: -p budget {self.budget_s:g}s"] if self.budget_s else []),
+            *([f"  to go on: -p budget {self.budget_s:.0f}s"] if self.budget_s else []),
             *(f"  {reached}" for reached in self.reached),
             *(f"  note: {remark}" for remark in self.remarks),
         ]
