@@ -156,8 +156,8 @@ static ssize_t pair_send(struct conn *conn)
         n = send(box->fd, out.bytes, out.length, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0)
         box->sent += (uint64_t)n;
-    else if (errno == EAGAIN)
-        n = pair_put(box, out);
+    else if (errno == EAGAIN && !(conn->timed_out && box->length == OUTBOX))
+        n = pair_put(box, out); /* whom we give up does not make us wait */
     box->counted = n < 0 && errno != EINTR;
     pthread_mutex_unlock(&box->lock);
     return n;
