@@ -5,6 +5,7 @@ import errno
 import http.client
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -174,6 +175,23 @@ def test_a_version_is_that_of_what_was_built(monkeypatch, tmp_path):
     program.write_text('#!/bin/sh\n[ "$1" = --version ] && echo go1.2.3\n')
     program.chmod(0o755)
     assert servers.version_of(entry) == "go1.2.3"
+
+
+@pytest.mark.long
+def test_go_builds_the_same_program_in_every_clone(monkeypatch, tmp_path):
+    """It asked git, which refuses a clone of another user's, and kept the commit."""
+    if ENTRIES["go"].lacks:
+        pytest.skip(ENTRIES["go"].reason)
+    source = ENTRIES["go"].folder
+    monkeypatch.setattr(servers, "entries", lambda: ENTRIES)
+    programs_built = set()
+    for home in (tmp_path / "one", tmp_path / "another"):
+        shutil.copytree(source, home / "runtimes" / "go")
+        (home / ".git").mkdir()  # in which git finds no repository, and fails
+        monkeypatch.setattr(schema, "project_root", lambda home=home: home)
+        assert runtimes.make(["go"], say=str) == []
+        programs_built.add((ENTRIES["go"].build_folder / "echo").read_bytes())
+    assert len(programs_built) == 1
 
 
 def test_what_cannot_be_built_is_left_out_and_the_others_are_not(monkeypatch, tmp_path):
