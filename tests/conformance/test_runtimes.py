@@ -194,6 +194,24 @@ def test_go_builds_the_same_program_in_every_clone(monkeypatch, tmp_path):
     assert len(programs_built) == 1
 
 
+def test_no_library_of_another_version_stays_with_netty(monkeypatch, tmp_path):
+    """Both were on the class path, and which was measured nobody knew."""
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    need = servers.Need(any_of=(str(tool),), install="")
+    entry = ENTRIES["netty"].model_copy(update={"needs": (need,) * 3})
+    monkeypatch.setattr(servers, "entries", lambda: {"netty": entry})
+    monkeypatch.setattr(schema, "project_root", lambda: tmp_path)
+    old = entry.build_folder / "lib" / "netty-transport-4.1.0.Final.jar"
+    product = entry.build_folder / "classes" / "EchoServer.class"
+    for path in (old, product):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert runtimes.make(["netty"], say=str) == []
+    assert not old.exists()
+
+
 def test_what_cannot_be_built_is_left_out_and_the_others_are_not(monkeypatch, tmp_path):
     table = "label = 'x'\nfamily = 'threads'\nlanguage = 'C'\ncommand = 'x {port}'"
     builds = {"one": "no-such-compiler", "two": "false", "three": "true"}
