@@ -436,6 +436,19 @@ def test_a_libc_without_what_the_servers_call_is_missing(place: Path) -> None:
         assert ("need glibc 2.35 or later" in done.stderr) is missing
 
 
+def test_a_compiler_of_several_words_is_one(place: Path) -> None:
+    """Of `ccache gcc` the first was called alone, and no compiler was found."""
+    finished_venv(place)
+    path = path_with(place / "bin", *PLAIN, *COMPILER)
+    fake(place / "bin", "wrapper", '[ "$1" = gcc ] && exec "$@"')
+    header = place / "sys" / "epoll.h"
+    header.parent.mkdir()
+    header.write_text("int epoll_pwait2;\n")
+    done = set_up(place, PATH=path, CPPFLAGS=f"-I{place}", CC="wrapper gcc")
+    assert done.returncode == 0
+    assert "servers and client" not in done.stderr
+
+
 def test_a_liburing_without_what_the_models_call_is_missing(place: Path) -> None:
     """That of Ubuntu 22.04: the build left io_uring out, and set-up said nothing."""
     finished_venv(place)

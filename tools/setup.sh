@@ -27,10 +27,11 @@ conda_ours() { [ "${CONDA_DEFAULT_ENV:-}" = connlab ]; }
 # ---- system packages --------------------------------------------------------
 
 compiles() {  # $1: a line of C, $2: a name that it has to declare
-	for cc in ${CC:-} gcc cc clang; do
-		have "$cc" || continue
+	for cc in "${CC:-gcc}" gcc cc clang; do
+		have "${cc%% *}" || continue
+		# shellcheck disable=SC2086 # CC may have words, as in: ccache gcc
 		printf '%s\nint main(void) { (void)%s; return 0; }\n' "$1" "${2:-0}" |
-			"$cc" ${CPPFLAGS:-} -fsyntax-only -x c - 2>/dev/null
+			$cc ${CPPFLAGS:-} -fsyntax-only -x c - 2>/dev/null
 		return
 	done
 	return 1
