@@ -95,7 +95,7 @@ test: setup-test  ## set up, build, run the short tests
 	@$(SELF) build && $(SELF) $(JOBS) c-tests rewritten && $(SELF) test-py
 
 test-long: setup-test  ## all others: sanitizers, soak, notebooks, fuzzing
-	@$(SELF) build && $(SELF) -j$(words $(FUZZERS)) fuzz && \
+	@$(SELF) build && $(if $(FUZZES),$(SELF) -j$(words $(FUZZERS)) fuzz &&) \
 		$(SELF) test-py MARKED=long
 
 # ---- one step of it --------------------------------------------------------

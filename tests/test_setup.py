@@ -90,6 +90,17 @@ def test_a_misspelt_variable_is_refused_and_those_of_the_texts_are_known() -> No
     assert call("make", "-n", "help", *words, cwd=ROOT).returncode == 0
 
 
+def test_where_nothing_can_be_fuzzed_the_other_long_tests_run(tmp_path: Path) -> None:
+    """Without clang, of which set-up said that fuzz tests lack it, none did."""
+    path = path_with(tmp_path / "bin", *PLAIN)
+    for fuzzes in (False, True):
+        if fuzzes:
+            fake(tmp_path / "bin", "clang", "exit 0")
+        rule = call("make", "-n", "test-long", cwd=ROOT, PATH=path).stdout
+        assert rule.count("test-py MARKED=long") == 1
+        assert (" fuzz &&" in rule) is fuzzes
+
+
 @pytest.mark.parametrize("target", ["test-py", "notebook", "lab-down"])
 def test_what_needs_python_sets_it_up(target: str) -> None:
     first = call("make", "-n", target, cwd=ROOT).stdout.splitlines()[0]

@@ -5,6 +5,9 @@
 # A bug leaves the input that shows it as BUILD/fuzz/crash-...; it becomes a
 # case of src_c/tests/ and a file of the corpus.
 FUZZERS := http work resp
+# Whether this machine can; tools/setup.sh says so where it cannot.
+FUZZES = $(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang \
+	-fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null && echo yes)
 FUZZ_S ?= 30
 FUZZ_FLAGS = -std=c11 -O1 -g -pthread -fsanitize=fuzzer,address,undefined \
 	-fno-sanitize-recover=undefined
