@@ -116,6 +116,14 @@ def test_the_tables_that_the_guide_shows_can_be_read(build_dir):
         assert entry.nearest in models
 
 
+def test_the_guide_lets_in_all_ports_that_it_loads():
+    """It opened one, and had a second model started at the next."""
+    text = (ROOT / "docs" / "windows.md").read_text()
+    first, last = map(int, re.search(r"localport=(\d+)-(\d+)", text).groups())
+    loaded = {int(port) for port in re.findall(r"192\.0\.2\.10:(\d+)", text)}
+    assert {7000, 7001} <= loaded <= {*range(first, last + 1)}
+
+
 def test_another_address_is_another_server():
     names = ["at:192.0.2.10:7000", "at:192.0.2.10:7001", "at:192.0.2.11:7000"]
     assert len({servers.model(name).digest for name in names}) == 3
