@@ -11,7 +11,7 @@ import notebook_rules as rules
 import pandas as pd
 import pytest
 
-from connlab import notebook, profiles, schema
+from connlab import notebook, parameters, profiles, schema
 from connlab.drive import counting, profiling, servers
 from connlab.hosts import lab
 
@@ -93,6 +93,15 @@ def test_sections_show_what_a_notebook_makes_and_no_more(name, kind, pattern):
     text = "".join(path.read_text() for path in sections)
     shown = set(re.findall(pattern.format(study=name[3:]), text))
     assert shown == names_made(name, kind)
+
+
+def test_no_study_denies_the_turns_that_another_takes():
+    """Study 03 said that servers with other numbers of users cannot take any."""
+    assert 'beside=["model", "connections"]' in code("06-idle")
+    for name in STUDIES:
+        cells = parameters.cells_of(rules.path_of(name))
+        told = "".join("".join(cell["source"]) for cell in cells)
+        assert "users cannot take turns" not in told
 
 
 @pytest.mark.parametrize("number", ["01", "04", "05", "07", "08"])
