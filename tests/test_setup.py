@@ -19,7 +19,8 @@ import pytest
 import yaml
 from conftest import ROOT, in_repository, lay, ran, shown
 
-from connlab import __main__, profiles
+from connlab import __main__, paper, profiles
+from connlab.drive import progress
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PLAIN = ["sh", "awk", "cat", "cmp", "cut", "echo", "find", "grep", "head", "id"]
@@ -599,6 +600,9 @@ def test_readme_says_how_long_a_paper_takes_as_its_profile_does() -> None:
     text, about = (ROOT / "README.md").read_text(), profiles.load("quick").about
     assert f"paper: profile quick ({about})" in text
     assert f"every study in {about.removeprefix('the paper in ')}, and" in text
+    cost = paper.plan(profiles.load("quick"))
+    total = progress.duration_text(paper.left_s(cost, {}))
+    assert f"paper: {len(cost)} notebooks, about {total}\n" in text
 
 
 #: the source and the row of a model
