@@ -331,6 +331,14 @@ def test_a_number_shows_n_and_interval_to_the_keyboard(desktop):
     assert "n = 10" in tip.text
 
 
+def test_a_published_number_shows_all_its_digits_to_the_keyboard(desktop):
+    mark = desktop.find_element(By.CSS_SELECTOR, ".published[data-tip]")
+    desktop.execute_script("arguments[0].focus()", mark)
+    tip = desktop.find_element(By.ID, "tip")
+    assert tip.text.endswith(" as published")
+    assert len(tip.text) > len(f"{mark.text} as published")
+
+
 def test_numbers_of_answers_sentences_and_tables_tell_n(desktop):
     for place in (".callout", "main p", "table"):
         marks = desktop.find_elements(By.CSS_SELECTOR, f"{place} .num[data-tip]")

@@ -469,6 +469,7 @@ def test_a_published_number_has_few_digits_and_all_of_them_in_its_title(
     words = (f"--lua-filter={THEME / 'numbers.lua'}", "--to=html")
     html = made.pandoc(text, *words, cwd=tmp_path)
     assert (f'title="{printed} as published"' in html) is (printed != shown)
+    assert ('class="published num"' in html) is (printed != shown)
 
 
 def test_a_number_has_the_unit_of_its_sentence_on_hover_too(tmp_path):

@@ -274,6 +274,7 @@ local function set_published(span)
   })
   if pandoc.utils.stringify(set) ~= full then
     set.attributes.title = full .. " as published"
+    set.classes:insert("num") -- so that finger and keyboard reach it as well
   end
   return set
 end
