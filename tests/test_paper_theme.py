@@ -505,6 +505,12 @@ def test_a_sentence_of_a_study_that_was_measured_again_since_is_stale(tmp_path):
     assert sentence(CLAIMED, tmp_path, **facts, stale=["t"]) == PAYS
 
 
+def test_a_claim_without_a_number_is_as_stale_as_its_study(tmp_path):
+    text, claims = '[It pays.]{.claim of="s/c"}', {"s/c": "yes"}
+    assert sentence(text, tmp_path, claims=claims, stale=["s"]) == "It pays. (Stale.)"
+    assert sentence(text, tmp_path, claims=claims, stale=["t"]) == "It pays."
+
+
 @pytest.mark.parametrize(
     "source", [{"borrowed": {"a/b.svg": "AMD EPYC"}}, {"stale": ["a/b.svg"]}]
 )

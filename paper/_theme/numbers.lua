@@ -206,9 +206,14 @@ local function open_claims(inlines)
   return open
 end
 
-local function of_stale(content, spans)
-  for _, number in ipairs(spans) do
-    if stale[address(number):match("^[^/]+")] then
+-- A sentence is of the studies of its numbers, and of its claim.
+local function of_stale(content, span, spans)
+  local names = spans:map(address)
+  if span.classes:includes("claim") then
+    names:insert(span.attributes.of or "")
+  end
+  for _, name in ipairs(names) do
+    if stale[name:match("^[^/]+")] then
       return remark(content, "(Stale.)", "stale")
     end
   end
@@ -219,7 +224,7 @@ local function set_sentence(span, open)
   local spans, state = numbers_in(span), "yes"
   local undecided = span.classes:includes("claim") and open[span.attributes.of]
   if span.attributes.when == "open" then
-    return undecided and of_stale(with_numbers(span, known.numbers), spans) or {}
+    return undecided and of_stale(with_numbers(span, known.numbers), span, spans) or {}
   elseif undecided then
     return {}
   end
@@ -251,7 +256,7 @@ local function set_sentence(span, open)
   elseif state == "missing" then
     content = remark(content, not_measured, "missing")
   end
-  return of_stale(content, spans)
+  return of_stale(content, span, spans)
 end
 
 -- Like `shortened` of connlab/publish/numbers.py: of more than four digits three are
