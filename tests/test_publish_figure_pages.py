@@ -3,9 +3,12 @@
 import html
 import re
 
+import publish_made as made
 import pytest
 
 from connlab.publish import checking, figure_pages
+from connlab.publish.results import Study
+from connlab.study.results import Figure
 
 VALUES = "<b>: 10 ms at 1 to 20 ms at 1 000; no value at 2 000 (beyond FD_SETSIZE)."
 ALT = f"Line chart of time. {VALUES} All are in the table linked below. Ends."
@@ -83,6 +86,26 @@ def test_a_caption_is_a_title_without_markdown():
     title = figure_pages._in_words(caption, {"a2001": "A 2001"})
     shown = "(table “how-much”; limits: section “x”)"
     assert title == f"Cost of epoll as A 2001 has it {shown}."
+
+
+@pytest.mark.parametrize(
+    ("stale", "source", "first"),
+    [
+        ([], "", ""),
+        (["newer trials"], "", "Stale. "),
+        (["newer trials"], "B", "From the B run; not measured here. "),
+    ],
+)
+def test_values_of_other_trials_say_so_as_their_caption_does(
+    tmp_path, stale, source, first
+):
+    folder, paper = made.write_run(tmp_path / "runs") / made.STUDY, tmp_path / "paper"
+    study = Study(name=made.STUDY, folder=folder, stale=stale)
+    figure = Figure(**made.figure("throughput"))
+    shown = {"caption": "Rates of `a`.", "alt": ""}
+    figure_pages.links(study, figure, shown, paper, source=source)
+    page = (paper / "data" / made.STUDY / "throughput.html").read_text("utf-8")
+    assert f"<h1>{first}Rates of a.</h1>" in page
 
 
 def test_without_data_there_is_no_page(tmp_path):

@@ -58,15 +58,16 @@ def links(
     shown: Mapping[str, str],
     paper: Path,
     *,
-    borrowed: bool = False,
+    source: str = "",
 ) -> str:
     """Put what a figure links to beside the page; return the links.
 
-    `shown` has its caption and its alternative text. The notebook beside the page is
-    that of the run, which did not draw a figure that is borrowed from a reference.
+    `shown` has its caption and its alternative text, `source` is what readers call the
+    reference that it is borrowed from. The notebook beside the page is that of the run,
+    which did not draw a borrowed figure.
     """
     folder, works = paper / DATA / study.name, sources.bibliography(paper)
-    title = _in_words(shown["caption"], works)
+    title = _warning(study, source) + _in_words(shown["caption"], works)
     pages = {}
     if figure.data:
         data = study.folder / figure.data
@@ -77,12 +78,19 @@ def links(
     svg = study.folder / figure.files["svg"]
     pages["picture (SVG)"] = fragments.copy(svg, folder)
     notebook = folder / NOTEBOOK
-    pages["notebook"] = notebook if notebook.is_file() and not borrowed else None
+    pages["notebook"] = notebook if notebook.is_file() and not source else None
     return " · ".join(
         f"[{label}]({page.relative_to(paper).as_posix()})"
         for label, page in pages.items()
         if page
     )
+
+
+def _warning(study: Study, source: str) -> str:
+    """Return what ``numbers.lua`` puts first in the caption of a figure."""
+    if source:
+        return f"From the {source} run; not measured here. "
+    return "Stale. " if study.stale else ""
 
 
 def _in_words(caption: str, works: Mapping[str, str]) -> str:

@@ -252,7 +252,7 @@ def write_facts(
                 borrowed[name], figures[name] = found
     links = {
         path: figure_pages.links(
-            *figures[path], picture, paper, borrowed=path in borrowed
+            *figures[path], picture, paper, source=borrowed.get(path, "")
         )
         for path, picture in wanted.pictures.items()
         if path in figures
