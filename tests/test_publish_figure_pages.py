@@ -81,8 +81,8 @@ def test_the_page_asks_no_other_host_and_has_a_title(page):
 
 
 def test_a_caption_is_a_title_without_markdown():
-    """Titles had "`epoll`" and "@tbl-runtimes" in them."""
-    caption = "Cost of `epoll` as @a2001 has it (@tbl-how-much; limits: @sec-x)."
+    """Titles had "`epoll`", "*Long* delays" and "@tbl-runtimes" in them."""
+    caption = "Cost of `epoll` as @a2001 *has* it (@tbl-how-much; limits: @sec-x)."
     title = figure_pages._in_words(caption, {"a2001": "A 2001"})
     shown = "(table “how-much”; limits: section “x”)"
     assert title == f"Cost of epoll as A 2001 has it {shown}."

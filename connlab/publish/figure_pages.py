@@ -39,6 +39,7 @@ _WORDS = (
     'alt="Drawn by the cell above; the paper has its words"',
 )
 _SCRIPT = re.compile(r"<script\b.*?</script\s*>", re.DOTALL | re.IGNORECASE)
+_MARKS = re.compile("[`*]")
 _REFERENCE = re.compile(r"@([\w-]+)")
 _KINDS = {"fig": "figure", "tbl": "table", "sec": "section"}
 
@@ -101,7 +102,7 @@ def _in_words(caption: str, works: Mapping[str, str]) -> str:
         of_paper = kind in _KINDS and f"{_KINDS[kind]} “{name}”"
         return of_paper or works.get(match[1], match[0])
 
-    return _REFERENCE.sub(named, caption.replace("`", ""))
+    return _REFERENCE.sub(named, _MARKS.sub("", caption))
 
 
 def write_values(data: Path, target: Path, *, title: str, alt: str) -> Path | None:
