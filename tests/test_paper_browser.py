@@ -331,6 +331,17 @@ def test_a_number_shows_n_and_interval_to_the_keyboard(desktop):
     assert "n = 10" in tip.text
 
 
+def test_a_number_is_not_described_by_the_note_on_another(desktop):
+    """A screen reader reads a note of what it describes, also where it is hidden."""
+    marks = desktop.find_elements(By.CSS_SELECTOR, ".num[data-tip]")
+    described = (By.CSS_SELECTOR, "[aria-describedby=tip]")
+    for mark in [mark for mark in marks if mark.is_displayed()][:2]:
+        desktop.execute_script("arguments[0].focus({ preventScroll: true })", mark)
+        assert desktop.find_elements(*described) == [mark]
+    desktop.execute_script("document.activeElement.blur()")
+    assert desktop.find_elements(*described) == []
+
+
 def test_a_published_number_shows_all_its_digits_to_the_keyboard(desktop):
     mark = desktop.find_element(By.CSS_SELECTOR, ".published[data-tip]")
     desktop.execute_script("arguments[0].focus()", mark)

@@ -31,8 +31,16 @@
 
   // ---- numbers: title becomes a note for mouse, finger and keyboard -----------------
   const tip = document.getElementById("tip");
-  const hide = () => { tip.hidden = true; };
+  // Hidden, too, a note is read of all that it describes: so only of the one it is about.
+  let told;
+  const hide = () => {
+    tip.hidden = true;
+    told?.removeAttribute("aria-describedby");
+  };
   const tell = (mark) => {
+    hide();
+    told = mark;
+    mark.setAttribute("aria-describedby", "tip");
     tip.textContent = mark.dataset.tip;
     tip.hidden = false;
     const box = mark.getBoundingClientRect();
@@ -44,7 +52,6 @@
     mark.dataset.tip = mark.title;
     mark.removeAttribute("title");
     mark.tabIndex = 0;
-    mark.setAttribute("aria-describedby", "tip");
     for (const on of ["mouseenter", "focus", "click"]) {
       mark.addEventListener(on, () => tell(mark));
     }
