@@ -342,6 +342,20 @@ def test_a_number_is_not_described_by_the_note_on_another(desktop):
     assert desktop.find_elements(*described) == []
 
 
+def test_a_long_note_is_not_squeezed_where_a_short_one_stood(phone):
+    script = """const mark = document.querySelector(".callout .num[data-tip]");
+        mark.style.cssText = "position: fixed; top: 0; right: 0";
+        const tip = document.getElementById("tip");
+        return ["n = 4", "n = 4, ".repeat(30)].map((text) => {
+            mark.dataset.tip = text;
+            mark.dispatchEvent(new Event("focus"));
+            return tip.offsetWidth;
+        })"""
+    short, long = phone.execute_script(script)
+    assert short < 100
+    assert long > 300
+
+
 def test_a_published_number_shows_all_its_digits_to_the_keyboard(desktop):
     mark = desktop.find_element(By.CSS_SELECTOR, ".published[data-tip]")
     desktop.execute_script("arguments[0].focus()", mark)

@@ -43,6 +43,7 @@
     mark.setAttribute("aria-describedby", "tip");
     tip.textContent = mark.dataset.tip;
     tip.hidden = false;
+    tip.style.left = "0"; // where it stood before there may be little room to its right
     const box = mark.getBoundingClientRect();
     const left = Math.min(box.left, window.innerWidth - tip.offsetWidth - 8);
     tip.style.left = `${Math.max(8, left) + window.scrollX}px`;
