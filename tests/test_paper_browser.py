@@ -331,6 +331,13 @@ def test_a_number_shows_n_and_interval_to_the_keyboard(desktop):
     assert "n = 10" in tip.text
 
 
+def test_what_tells_more_looks_so_and_nothing_else(desktop):
+    """Sentences on what was not measured looked so, and had nothing to tell."""
+    script = """return [...document.querySelectorAll(".num, .missing")].map(e =>
+        `${"tip" in e.dataset} ${getComputedStyle(e).cursor === "help"}`)"""
+    assert set(desktop.execute_script(script)) == {"true true", "false false"}
+
+
 def test_a_number_is_not_described_by_the_note_on_another(desktop):
     """A screen reader reads a note of what it describes, also where it is hidden."""
     marks = desktop.find_elements(By.CSS_SELECTOR, ".num[data-tip]")
