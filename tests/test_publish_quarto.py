@@ -89,6 +89,19 @@ def test_each_way_to_fail_is_said_on_one_line(mode, fake, project):
     assert reason.isprintable()
 
 
+@pytest.mark.parametrize("name", ["paper.pdf", "index.pdf"])
+def test_a_file_that_an_earlier_quarto_left_is_not_taken_for_a_new_one(
+    name, fake, tmp_path
+):
+    """Called by hand it leaves some between the sources, where git ignores them."""
+    fake("half")
+    paper = made.copy_paper(tmp_path)
+    (paper / name).write_bytes(b"%PDF-1.7 of an earlier run")
+    (paper / "_output").mkdir()
+    with pytest.raises(quarto.QuartoError, match=FAILURES["half"]):
+        quarto.render(paper, paper / "_output")
+
+
 @pytest.mark.parametrize("mode", ["late", "old"])
 def test_where_quarto_fails_the_embedded_renderer_sets_the_paper(mode, fake, project):
     fake(mode)

@@ -26,8 +26,12 @@ LIMIT_S = 600.0
 _VERSION_LIMIT_S = 60.0
 _LAST_LINES = 8
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-_NOT_COPIED = ("_output", ".quarto", ".jupyter_cache", "index_files")
 _SPELLINGS = {"index.html": ("index.html",), "paper.pdf": ("paper.pdf", "index.pdf")}
+_NOT_COPIED = (
+    *("_output", ".quarto", ".jupyter_cache", "index_files"),
+    *(name for spellings in _SPELLINGS.values() for name in spellings),
+)
+"""What an earlier Quarto left; its page and PDF would pass for those of this one."""
 
 
 class QuartoError(RuntimeError):
