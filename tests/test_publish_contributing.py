@@ -86,6 +86,14 @@ def test_what_was_measured_is_in_it_as_it_is(folder):
     assert f"{top}/manifest.json" in files
 
 
+def test_of_trials_that_are_there_twice_those_that_count_are_in_it(folder):
+    """Unpacking that was cut short, or git, leaves older ones beside them."""
+    plain = folder / made.STUDY / schema.TRIALS
+    older = gzip.compress(b'{"key": "older"}\n')
+    plain.with_name(plain.name + schema.PACKED).write_bytes(older)
+    test_what_was_measured_is_in_it_as_it_is(folder)
+
+
 def test_names_and_addresses_of_other_hosts_are_not_in_it(folder):
     away = {"bluebell": {"serves": True}, "thistle": {"serves": False}, "client": {}}
     manifest = json.loads((folder / "manifest.json").read_text()) | {"hosts": away}

@@ -59,6 +59,8 @@ def pack(run: str) -> Contribution:
     _refuse_stale(loaded)
     files = sorted(archive.below(home, f"runs/{run}"))
     files = [n for n in files if _KEPT.search(n) or not _LEFT_OUT.search(n)]
+    older = {name + schema.PACKED for name in files}  # beside those that count
+    files = [name for name in files if name not in older]
     private = _private_names(home, loaded.manifest, [home / name for name in files])
     contents, replaced = {}, Counter()
     called = _stripped(run.encode(), private, Counter()).decode()
