@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import publish_made as made
 import pytest
 
-from connlab.publish import provenance
+from connlab.publish import fragments, provenance
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,17 @@ def test_reasons_are_summed_over_cells_the_commonest_first(tmp_path, lost, row):
     failures = [{"factors": {"model": m}, "n": n, "reason": why} for m, n, why in lost]
     made.edit(folder / made.STUDY / "results.json", failures=failures)
     assert row in provenance._excluded(made.load(tmp_path), made.PAPER)
+
+
+@pytest.mark.parametrize(
+    ("authors", "said"),
+    [(["The A authors"], "{{The A authors}}"), (["A B", "C"], "{{A B} and {C}}")],
+)
+def test_each_author_is_one_to_bibtex(authors, said):
+    """Braces around all of them, with "and" in between, made them one."""
+    cited = {"authors": authors, "title": "T", "version": "1"}
+    run = {"title": "T", "run": "r", "date": "2026-01-02", "year": "2026"}
+    assert f"author  = {said}," in fragments.fill("cite.qmd", cited=cited, **run)
 
 
 def test_studies_stand_in_the_order_of_their_sections(tmp_path):
