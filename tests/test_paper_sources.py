@@ -74,6 +74,14 @@ def test_a_sentence_says_no_more_than_its_claim_checks(claim, words):
     assert words in " ".join(sentence.split())
 
 
+def test_the_supplement_has_the_lost_trials_of_each_study():
+    text = (PAPER / "sections" / "_supplement.qmd").read_text("utf-8")
+    shown = re.findall(r"_generated/([\w-]+)/failures\.qmd", text)
+    studies = re.findall(r"^## .*\{#sec-more-([\w-]+)\}$", text, re.MULTILINE)
+    studies.remove("intervals")  # which has no trials
+    assert shown == studies
+
+
 def test_that_a_client_waits_with_io_uring_is_said_where_one_did():
     """Where the kernel lacks it, the client waits with epoll, and no other asks."""
     text = (PAPER / "sections" / "_uring.qmd").read_text("utf-8")
