@@ -44,11 +44,18 @@ static pid_t start(int *said, int *go)
     return pid;
 }
 
-static void await(int said)
+/* Wait until a child has said so and sleeps, however busy the machine is. */
+static void await(pid_t pid, int said)
 {
-    char c;
+    char c, path[32], state = 'R';
     assert(read(said, &c, 1) == 1);
-    usleep(20000); /* until it sleeps */
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    while (state != 'S') {
+        FILE *file = fopen(path, "r");
+        assert(file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(file);
+        usleep(1000);
+    }
 }
 
 static void is_about(int64_t ns, int64_t expected)
@@ -64,7 +71,7 @@ static void clocks_of_the_living_are_read(void)
     int said, go;
     pid_t pid = start(&said, &go);
     assert(watch_make(&watch, &pid, 1));
-    await(said);
+    await(pid, said);
     is_about(watch_cpu_ns(&watch), BURNT_NS);
     assert(!watch.running);
     int64_t before = watch_cpu_ns(&watch);
@@ -86,7 +93,7 @@ static void time_of_children_stays(bool waited)
     assert(watch_make(&watch, &self, 1));
     int64_t before = watch_cpu_ns(&watch);
     pid_t pid = start(&said, &go);
-    await(said);
+    await(pid, said);
     is_about(watch_cpu_ns(&watch) - before, BURNT_NS);
     assert(watch.count == 2);
     close(go);
@@ -104,28 +111,30 @@ static void time_of_children_stays(bool waited)
 static void time_of_grandchildren_counts_once(void)
 {
     struct watch watch;
-    int said, go, ends[2];
+    int said, go, ends[2], found[2], status;
     pid_t self = getpid(), middle;
     char c;
-    assert(pipe(ends) == 0);
+    assert(pipe(ends) == 0 && pipe(found) == 0);
     if ((middle = fork()) == 0) {
+        close(found[1]); /* so that it ends where we fail */
         pid_t pid = start(&said, &go);
-        await(said);
-        assert(write(ends[1], "x", 1) == 1);
-        usleep(200000); /* until it was found */
+        await(pid, said);
+        assert(write(ends[1], "x", 1) == 1 && read(found[0], &c, 1) == 1);
         close(go);
-        _exit(waitpid(pid, NULL, 0) != pid || write(ends[1], "x", 1) != 1 ||
-              usleep(200000));
+        assert(waitpid(pid, NULL, 0) == pid && write(ends[1], "x", 1) == 1);
+        _exit(read(found[0], &c, 1) != 1);
     }
+    close(ends[1]); /* so that we fail where it ends */
     assert(read(ends[0], &c, 1) == 1);
     assert(watch_make(&watch, &self, 1) && watch.count == 3);
     int64_t before = watch_cpu_ns(&watch);
-    assert(read(ends[0], &c, 1) == 1);
+    assert(write(found[1], "x", 1) == 1 && read(ends[0], &c, 1) == 1);
     is_about(watch_cpu_ns(&watch) - before, 0);
-    waitpid(middle, NULL, 0);
+    assert(write(found[1], "x", 1) == 1);
+    assert(waitpid(middle, &status, 0) == middle && status == 0);
     is_about(watch_cpu_ns(&watch) - before, 0);
     watch_free(&watch);
-    close(ends[0]), close(ends[1]);
+    close(ends[0]), close(found[0]), close(found[1]);
 }
 
 /* All else here takes less than a second. */
