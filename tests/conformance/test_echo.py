@@ -145,7 +145,7 @@ def test_a_short_answer_does_not_wait_for_many_long_ones(model):
                 sock.sendall(data)
         for sock, data in zip(socks, sent, strict=True):
             peek = functools.partial(sock.recv, len(data), socket.MSG_PEEK)
-            eventually(lambda peek=peek, data=data: peek() == data)
+            assert eventually(lambda peek=peek, data=data: peek() == data)
         # in the order in which their first bytes came, as nobody has asked before
         order = [number for number, _ in answered.poll(0, len(sent))]
         assert 10 <= order.index(socks[20].fileno()) <= 30
