@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import drive_fakes
 import pytest
+from conftest import REFERENCE, with_reference
 
 from connlab import schema
 from connlab.drive import machine, procfs, store
@@ -122,11 +123,10 @@ def test_trials_on_other_cores_are_of_another_class(monkeypatch):
     assert len({machine.environment_class(facts) for facts in seen}) == 5
 
 
+@with_reference
 def test_a_class_measured_before_keeps_its_name():
-    path = schema.project_root() / "runs" / "reference" / "manifest.json"
-    if not path.is_file():
-        pytest.skip("no reference run here")
-    for name, facts in json.loads(path.read_text())["environments"].items():
+    manifest = json.loads((REFERENCE / "manifest.json").read_text())
+    for name, facts in manifest["environments"].items():
         assert machine.environment_class(facts) == name
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import publish_made as made
 import pytest
+from conftest import with_reference
 
 from connlab import publish
 from connlab.publish import figure_pages
@@ -215,11 +216,12 @@ def test_letters_of_figures_can_be_read(open_at, width):
     assert min(letters) >= 9
 
 
+@with_reference
 @WIDTHS
 def test_letters_of_the_references_figures_can_be_read(open_at, width):
     """As wide as the filter asks for, but not wider than the column of a desktop."""
     wanted = set()
-    for path in made.ROOT.glob("runs/reference-*/*/figures/*.svg"):
+    for path in made.ROOT.glob("runs/reference*/*/figures/*.svg"):
         text = path.read_text("utf-8")
         unit = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', text)[1])
         letters = re.findall(r"font(?:-size)?: ([\d.]+)px", text)
@@ -513,6 +515,7 @@ def test_a_model_has_a_page(open_at, width, scheme):
     assert_sound(browser)
 
 
+@with_reference
 def test_rows_of_a_wide_table_are_low_on_a_phone(browser, open_at, tmp_path):
     open_at(390)
     data = made.REFERENCE / "cores" / "figures" / "cores-costs.csv"
@@ -524,6 +527,7 @@ def test_rows_of_a_wide_table_are_low_on_a_phone(browser, open_at, tmp_path):
     assert_sound(browser)
 
 
+@with_reference
 @WIDTHS
 def test_an_executed_notebook_is_sound(browser, open_at, width, tmp_path):
     folder = made.REFERENCE / "uring"  # the shortest: axe looks at each word of code

@@ -6,6 +6,7 @@ from pathlib import Path
 import publish_made as made
 import pytest
 import typst
+from conftest import with_reference
 
 from connlab.publish import markdown as md
 from connlab.publish.lacking import MISSING
@@ -90,9 +91,10 @@ def test_pictures_keep_their_alt_text_in_print(filtered):
     assert "<fig-x>" in code
 
 
+@with_reference
 def test_a_picture_says_how_wide_it_must_be_to_be_read(filtered):
     """Its smallest letters have 10 px then, whoever drew it."""
-    paths = [*made.ROOT.glob("runs/reference-*/*/figures/*.svg")]
+    paths = [*made.ROOT.glob("runs/reference*/*/figures/*.svg")]
     paths += (made.ROOT / "paper" / "figures").glob("*.svg")
     near = [path.relative_to(made.ROOT) for path in paths]  # a folder may have spaces
     html = filtered("".join(f"![x]({path})\n\n" for path in near), "html")
