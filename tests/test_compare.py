@@ -846,10 +846,15 @@ def test_ratios_are_those_between_cores_where_they_usually_are(monkeypatch):
     assert value != pytest.approx(math.exp(logs.mean()), rel=1e-4)
 
 
-def test_where_cores_stay_nothing_is_said_of_them(monkeypatch):
+@pytest.mark.parametrize("took_s", [(None,), (80e-9, 120e-9)], ids=["unknown", "stay"])
+def test_of_cores_that_nobody_saw_move_no_move_is_told(monkeypatch, took_s):
+    """One that idles takes up to 1.5 times as long."""
+    times = itertools.cycle(took_s)
+    monkeypatch.setattr(location, "core_to_core_s", lambda sets: next(times))
     result = compared(monkeypatch, RATES, noise=0.01)
+    assert not result.cores_off.any()
     assert "the cores" not in printed(result)
-    assert "core to core" not in screen.heading(result)
+    assert ("core to core" in screen.heading(result)) is all(took_s)
 
 
 def test_json_has_levels_ratios_and_words(monkeypatch):
