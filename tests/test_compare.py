@@ -277,26 +277,21 @@ def test_a_wide_ratio_is_told_in_plain_digits(monkeypatch, widest, said):
     assert f"{said}; " in screen.ending(result)
 
 
-def test_a_server_that_answers_nobody_may_not_serve_at_all():
-    report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 50}
-    report |= {"requests": {"unanswered": 50}, "errors": {"timeout": 50}}
-    reason = measure._left(report)
-    assert reason == "hung, 50 of 50 clients without an answer; does it serve at all?"
-
-
-def test_a_server_that_hangs_after_it_served_is_not_asked_whether_it_does():
-    report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 10}
-    report |= {"requests": {"unanswered": 10, "completed": 3000}}
-    reason = measure._left(report | {"errors": {"timeout": 10}})
-    assert reason == "hung, 10 of 10 clients without an answer, after 3000 answers"
-
-
-def test_no_more_clients_hang_than_there_are():
+@pytest.mark.parametrize(
+    ("timeouts", "completed", "said"),
+    [
+        (10, 0, "; does it serve at all?"),
+        (10, 3000, ", after 3000 answers"),
+        (43, 500, ", after 500 answers"),
+    ],
+    ids=["from the start", "later", "open loop"],
+)
+def test_of_a_server_that_hangs_is_said_whether_it_served(timeouts, completed, said):
     """In an open loop requests wait behind those that a client has under way."""
     report = {"slices": {"ended_early": {"reason": "hung"}}, "active": 10}
-    report |= {"requests": {"unanswered": 43, "completed": 500}}
-    reason = measure._left(report | {"errors": {"timeout": 10}})
-    assert reason == "hung, 10 of 10 clients without an answer, after 500 answers"
+    report |= {"requests": {"unanswered": 43, "completed": completed}}
+    reason = measure._left(report | {"errors": {"timeout": timeouts}})
+    assert reason == f"hung, 10 of 10 clients without an answer{said}"
 
 
 @pytest.mark.parametrize(
