@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import re
+from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pandas as pd
@@ -255,20 +256,24 @@ def test_what_fails_beside_the_sets_is_said_and_loses_nothing(monkeypatch, capsy
     assert "left out: no [x]" in capsys.readouterr().out
 
 
-def test_a_part_that_fails_loses_nothing_of_others(monkeypatch):
+@pytest.mark.parametrize("failing", ["sets", "floor"])
+def test_a_part_that_fails_loses_nothing_of_others(monkeypatch, failing):
+    """With a floor that failed all was lost that had been measured."""
     by_title = {n: compared_parts("epoll")[n] for n in ("many", "http")}
 
     def sets(plan):
-        if plan is by_title["many"].plan:
+        if failing == "sets" and plan is by_title["many"].plan:
             raise turns.SetError("client: exit 3", kind="client-failed")
         yield from itertools.count()
 
-    measured = []
+    error = RuntimeError("client: exit 3") if failing == "floor" else None
+    measured, clock = [], SimpleNamespace(monotonic=itertools.count().__next__)
+    monkeypatch.setattr(parts, "time", clock)
     monkeypatch.setattr(parts.measure, "sets", sets)
-    monkeypatch.setattr(parts, "_floor_cpu_s", lambda part: 0.0)
+    monkeypatch.setattr(parts, "floor_echo", Mock(side_effect=error, return_value=0.0))
     monkeypatch.setattr(Comparison, "add", lambda self, one: measured.append(self))
     monkeypatch.setattr(Comparison, "enough", lambda self: "")
-    parts.run(by_title, budget_s=0.01, say=lambda text: None)
+    parts.run(by_title, budget_s=9, say=lambda text: None)
     many, http = (part.comparison for part in by_title.values())
     assert (many.stopped, many.failure) == ("failed", "client: exit 3")
     assert http.stopped == "budget"
@@ -276,20 +281,6 @@ def test_a_part_that_fails_loses_nothing_of_others(monkeypatch):
     text = io.StringIO()
     screen.print_all(many, Console(file=text, width=99))
     assert "client: exit 3" in text.getvalue()
-
-
-def test_a_part_whose_floor_fails_loses_nothing_of_others(monkeypatch):
-    """All that was measured was lost with it."""
-    by_title = {n: compared_parts("epoll")[n] for n in ("many", "http")}
-    failing = Mock(side_effect=RuntimeError("floor: exit 3: no memory"))
-    monkeypatch.setattr(parts, "floor_echo", failing)
-    monkeypatch.setattr(parts.measure, "sets", lambda plan: (n for n in range(10**9)))
-    monkeypatch.setattr(Comparison, "add", lambda self, one: None)
-    monkeypatch.setattr(Comparison, "enough", lambda self: "")
-    parts.run(by_title, budget_s=0.01, say=lambda text: None)
-    many, http = (part.comparison for part in by_title.values())
-    assert (many.stopped, many.failure) == ("failed", "floor: exit 3: no memory")
-    assert http.stopped == "budget"
 
 
 def _interrupted_after(monkeypatch, rounds):
