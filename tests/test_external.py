@@ -152,20 +152,13 @@ def test_a_signal_that_ends_the_server_is_passed_on(external, number):
 
 
 @pytest.mark.serial
-def test_a_server_that_forks_and_forks_is_ended(external):
-    process = external("wild", "--processes", "100")
-    ready(process)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    assert "100 processes" in errors
-
-
-@unsanitized
-@pytest.mark.serial
-def test_a_server_that_forks_is_ended_however_many_tasks_there_are(external, preloaded):
-    """Those of the machine were counted in 16 bits, which had no room for 100 more."""
-    many = preloaded("external_faults.c", TASKS=1)
-    process = external("wild", "--processes", "100", preexec=many)
+@pytest.mark.parametrize(
+    "many", [False, pytest.param(True, marks=unsanitized)], ids=["few", "many"]
+)
+def test_a_server_that_forks_and_forks_is_ended(external, preloaded, many):
+    """Tasks of the machine were counted in 16 bits, which had no room for 100 more."""
+    preexec = preloaded("external_faults.c", TASKS=1) if many else None
+    process = external("wild", "--processes", "100", preexec=preexec)
     ready(process)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGKILL
