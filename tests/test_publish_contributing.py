@@ -61,6 +61,8 @@ def test_a_packed_run_is_packed_again_and_tells_no_more(folder):
     plain.unlink()
     files = texts(contributing.pack(made.RUN))
     assert not any(HOST in text for text in files.values())
+    (packed,) = (files[name] for name in files if name.endswith(schema.TRIALS))
+    assert len(packed.splitlines()) == 1 + len(others) > 1
 
 
 def test_no_host_user_or_path_is_in_it(folder):
