@@ -29,10 +29,8 @@ def reading(time_s, cpu_s, busy_s=None, *, machine_at=None) -> Reading:
     return Reading(program, machine)
 
 
-def snapshot(
-    server: Reading, client: Reading | None = None, at=START
-) -> samples.Snapshot:
-    return samples.Snapshot(server, client, at, driver_cpu_s=0.0)
+def snapshot(server: Reading, client: Reading | None = None) -> samples.Snapshot:
+    return samples.Snapshot(server, client, START, driver_cpu_s=0.0)
 
 
 def snapshots(client=None, *, busy_s=0.18, **options) -> list[samples.Snapshot]:

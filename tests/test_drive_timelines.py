@@ -9,9 +9,9 @@ import scipy.stats
 from connlab.drive import timelines
 
 
-def _csv(counts, step=100) -> bytes:
+def _csv(counts) -> bytes:
     lines = ["start_ms,requests,bytes,errors,max_response_ns,active"]
-    lines += [f"{i * step},{n},0,0,0,1" for i, n in enumerate(counts)]
+    lines += [f"{i * 100},{n},0,0,0,1" for i, n in enumerate(counts)]
     return ("\n".join(lines) + "\n").encode()
 
 

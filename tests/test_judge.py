@@ -1091,7 +1091,7 @@ def test_a_crowd_that_would_wait_for_hours_is_not_waited_for(monkeypatch):
     assert waited == sum(errors.values()) == 2
 
 
-def test_a_server_that_does_not_start_for_a_crowd_is_told(monkeypatch):
+def test_a_server_that_does_not_start_for_a_crowd_is_told():
     crowd = crowds.try_all(line("ends"), levels=[5])
     assert [level.carried for level in crowd.levels] == [False]
     assert crowd.levels[0].died

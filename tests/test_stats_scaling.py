@@ -21,10 +21,10 @@ def test_the_published_example():
     assert fit.predict(N) == pytest.approx(fit.residuals.fitted)
 
 
-def _machine(alpha, beta, gamma=1000.0, levels=(1, 2, 4, 8, 16, 32), trials=6, seed=1):
-    rng = np.random.default_rng(seed)
+def _machine(alpha, beta, trials=6, seed=1):
+    rng, levels = np.random.default_rng(seed), (1, 2, 4, 8, 16, 32)
     n = np.repeat(levels, trials)
-    true = scaling.usl_throughput(n, alpha=alpha, beta=beta, gamma=gamma)
+    true = scaling.usl_throughput(n, alpha=alpha, beta=beta, gamma=1000.0)
     x = true * (1 + 0.02 * rng.standard_normal(len(n)))
     return n, x, np.tile(range(trials), len(levels))
 

@@ -16,8 +16,8 @@ from connlab.study.interval import Interval
 from connlab.study.metrics import metric
 
 
-def made(value, half, n=10):
-    return Interval(value, value - half, value + half, n, 0.95, "t")
+def made(value, half):
+    return Interval(value, value - half, value + half, 10, 0.95, "t")
 
 
 @pytest.mark.parametrize(

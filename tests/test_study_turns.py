@@ -46,9 +46,9 @@ def noisy_slices(rng, *, trials: int, rounds: int, true: dict) -> pd.DataFrame:
     return pd.concat(frames)
 
 
-def ratios_of(slices: pd.DataFrame, metric: str = "rate", baseline: str = "epoll"):
+def ratios_of(slices: pd.DataFrame):
     rounds = turns.per_round(slices)
-    return turns.ratios(turns.log_ratios(rounds, metric, baseline=baseline))
+    return turns.ratios(turns.log_ratios(rounds, "rate", baseline="epoll"))
 
 
 @pytest.mark.parametrize(("lead_in", "cpu_s"), [(0, 3e-6), (20, 1.5e-6)])
