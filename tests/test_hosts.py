@@ -295,15 +295,15 @@ def test_a_fault_inside_an_agent_is_not_taken_for_a_lease_that_ended(monkeypatch
 
 
 def test_an_agent_that_is_called_keeps_them_and_one_collected_does_not():
-    called = agent.Agent("127.0.0.1", lease_s=60.0)
+    called = agent.Agent("127.0.0.1", lease_s=600.0)
     echoing = called._echo
     pid = called.start(["/bin/sleep", "60"])
     with called._lock:  # it looks at its lease by itself as well
-        called._called_s -= 61
+        called._called_s -= 601
         called.do("renew")
     called.end_overdue()
     assert not gone(pid)
-    called._called_s -= 59
+    called._called_s -= 590
     called.end_overdue()
     assert not gone(pid)
     del called
