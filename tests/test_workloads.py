@@ -75,7 +75,7 @@ def test_an_answer_does_not_wait_until_the_next_one_is_computed(model):
             assert receive(sock, 2) == b"0\n"
         with server.halted():
             for sock in socks:
-                sock.sendall(b"20000 0\n")
+                sock.sendall(b"100000 0\n")
         assert select.select(socks, [], [], PATIENCE_S)[0]
         time.sleep(0.01)
         assert len(select.select(socks, [], [], 0)[0]) < len(socks)
