@@ -58,6 +58,7 @@ def test_rounds_go_on_until_the_slowest_target_has_enough():
     assert slowest["slices"]["counted"] == fastest["slices"]["counted"]
 
 
+@pytest.mark.timed
 def test_rounds_do_not_go_on_for_ever(load):
     flags = "--duration 0.1 --response-times 1000 --slice 30ms --duration-max 0.3"
     result, _ = load(slow, flags)

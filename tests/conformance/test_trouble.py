@@ -69,6 +69,7 @@ def test_who_can_watch_nothing_has_failed_to_set_up(model, preloaded):
 
 
 @unsanitized
+@pytest.mark.timed
 @pytest.mark.parametrize("model", OVER_EPOLL)
 def test_without_epoll_pwait2_it_waits_in_milliseconds(model, preloaded):
     """A delay takes no less than it should, and no more than a rounding."""
