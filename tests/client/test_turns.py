@@ -172,7 +172,7 @@ def test_a_slice_waits_for_answers_twenty_five_times_its_length_at_most(take_tur
     _, slices = take_turns(1, flags, server="thread --workload work")
     assert set(slices["lead_in_requests"] + slices["requests"]) == {2}
     assert slices["slice_seconds"].min() >= 0.8
-    assert slices["slice_seconds"].max() < 25 * SLICE_S + 0.4
+    assert slices["slice_seconds"].max() < 25 * SLICE_S + 0.7  # a third answer
 
 
 @pytest.mark.serial  # the server never sleeps
