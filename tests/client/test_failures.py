@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from tests.client.harness import (
     sockets,
     started,
 )
-from tests.conformance.harness import unsanitized
+from tests.conformance.harness import reset, unsanitized
 
 
 def load_until_killed(has_served: Callable[[int], bool], flags: str) -> dict:
@@ -118,8 +117,7 @@ def test_closed_and_reset_are_told_apart(load, engine, kind):
     def end(connection: socket.socket, server: FakeServer) -> None:
         connection.recv(100)
         if kind == "reset":
-            linger = (1).to_bytes(4, sys.byteorder) + bytes(4)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            reset(connection)
 
     result, _ = load(end, engine)
     assert errors(result) == {kind: 1}
@@ -127,12 +125,8 @@ def test_closed_and_reset_are_told_apart(load, engine, kind):
 
 def test_reset_at_once_is_a_reset(load, engine):
     """Also where it comes before the client sees that it is connected."""
-
-    def end(connection: socket.socket, server: FakeServer) -> None:
-        linger = (1).to_bytes(4, sys.byteorder) + bytes(4)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-
-    result, _ = load(end, f"--connections 50 {engine}")
+    flags = f"--connections 50 {engine}"
+    result, _ = load(lambda connection, server: reset(connection), flags)
     assert errors(result) == {"reset": 50}
 
 
