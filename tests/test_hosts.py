@@ -14,6 +14,7 @@ import ssl
 import stat
 import time
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import DEFAULT, Mock
@@ -195,6 +196,43 @@ def test_a_scheduler_that_is_not_there_is_named(tmp_path):
         certificates.make(entries.certificates)
         with pytest.raises(OSError, match=f"^scheduler {url}: .*refused"):
             carrier.Engine(entries)
+
+
+def engine_of(client: Mock) -> carrier.Engine:
+    """Return the engine of a driver that has this client of Dask."""
+    engine = object.__new__(carrier.Engine)
+    engine._client, engine.lease_s = client, 8.0
+    engine.roster = SimpleNamespace(hosts={"b": SimpleNamespace(address="10.0.0.2")})
+    return engine
+
+
+def test_a_scheduler_that_dask_has_given_up_is_a_host_that_is_lost():
+    """Its client knows nothing then, not even that there are no workers."""
+    engine = engine_of(Mock(scheduler_info=Mock(return_value={})))
+    with pytest.raises(HostLost, match="^host b: no scheduler: it does not answer"):
+        engine.make_agent("b", ())
+
+
+@pytest.mark.parametrize(
+    ("of_submit", "of_result"),
+    [
+        # the scheduler goes, or the worker does, or Dask has given up before
+        (None, CancelledError("Agent-1 cancelled")),
+        (None, Exception("Attempted to run task 'Agent-1'\nagain")),
+        (Exception("Client is closed"), None),
+    ],
+)
+def test_what_dask_raises_where_an_agent_is_made_is_a_host_that_is_lost(
+    of_submit, of_result
+):
+    """Errors of its own, which ended a sweep without a report."""
+    known = {"workers": {"tls://10.0.0.2:1": {"name": "b"}}}
+    future = Mock(result=Mock(side_effect=of_result))
+    submit = Mock(return_value=future, side_effect=of_submit)
+    engine = engine_of(Mock(scheduler_info=Mock(return_value=known), submit=submit))
+    text = str(of_submit or of_result).split("\n")[0]
+    with pytest.raises(HostLost, match=f"^host b: {text}$"):
+        engine.make_agent("b", ())
 
 
 def test_commands_to_start_by_hand_are_those_that_we_start(tmp_path):

@@ -134,9 +134,15 @@ class Engine(contextlib.AbstractContextManager):
         self.close()
 
     def workers(self) -> dict[str, str]:
-        """Return the addresses of workers by name; to Dask a name may be a number."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"]
-        return {str(worker["name"]): address for address, worker in workers.items()}
+        """Return the addresses of workers by name; to Dask a name may be a number.
+
+        OSError when the scheduler has been away for so long that Dask gave it up.
+        """
+        known = self._client.scheduler_info(n_workers=-1)
+        if "workers" not in known:
+            raise OSError("it does not answer any more")
+        workers = known["workers"].items()
+        return {str(worker["name"]): address for address, worker in workers}
 
     def make_agent(self, name: str, watched: tuple[int, ...]) -> Any:
         """Return a new agent on a host; HostLost when it has no worker in time.
@@ -149,10 +155,12 @@ class Engine(contextlib.AbstractContextManager):
                 raise HostLost(f"host {name}: no worker")
             time.sleep(0.05)
         made = Agent, self.roster.hosts[name].address, self.lease_s, watched
-        future = self._client.submit(*made, actor=True, workers=[worker], pure=False)
+        how: dict[str, Any] = {"actor": True, "workers": [worker], "pure": False}
         try:
-            return future.result(timeout=PATIENCE_S)
-        except (OSError, RuntimeError) as error:
+            return self._client.submit(*made, **how).result(timeout=PATIENCE_S)
+        # a worker or the scheduler that goes meanwhile: Dask's errors of it have no
+        # class in common
+        except Exception as error:
             raise HostLost(f"host {name}: {_first_line(error)}") from error
 
     def _worker(self, name: str) -> str | None:
