@@ -37,6 +37,7 @@ from connlab.hosts import (
     group,
     lab,
     remote,
+    remote_programs,
     roster,
 )
 from connlab.schema import Model
@@ -697,6 +698,22 @@ def test_clients_that_were_started_end_when_another_host_is_lost(lost):
     with pytest.raises(HostLost, match="host c"):
         clients.start(["client", "x:1", "--connections", "6"])
     assert [host.stopping.called for host in hosts] == [True, False, True]
+
+
+def test_a_client_that_is_cut_short_while_it_connects_ends_the_trial():
+    """The others waited for its word until the time of the trial was over."""
+    program = remote_programs.RemoteProgram(fake("b"), 7)
+
+    def read(line: dict | None) -> None:
+        program.read(SimpleNamespace(result=lambda: line))
+
+    report = {"event": "result", "stop": "interrupted"}
+    read(None)
+    with pytest.raises(ProgramError, match="^on b: interrupted before .* connected$"):
+        read(report)
+    read({"event": remote_programs.EVENT})
+    read(report)
+    assert program.report == report
 
 
 @pytest.mark.parametrize("side", [0, 1])

@@ -37,13 +37,20 @@ class RemoteProgram:
         return self.host.call(Agent.ready, self.handle, timeout_s=timeout_s)
 
     def read(self, call: Pending) -> None:
-        """Take the line that was asked for: it has connected, or its report."""
+        """Take the line that was asked for: it has connected, or its report.
+
+        ProgramError for a report before that: it was cut short, and others would wait
+        for its word.
+        """
         try:
             line = call.result()
         except ProgramError as error:
             raise type(error)(f"on {self.name}: {error}") from error
         if line is not None and line.get("event") == EVENT:
             self.connected = True
+        elif line is not None and not self.connected:
+            how = f"on {self.name}: {line.get('stop')}"
+            raise ProgramError(f"{how} before all of its users had connected")
         else:
             self.report = line or self.report
 
