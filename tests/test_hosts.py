@@ -633,6 +633,19 @@ def test_one_report_merged_is_itself(reported, lasts):
     assert merged["fairness"]["jain"] == pytest.approx(jain, rel=1e-5)
 
 
+def test_fairness_is_that_of_users_who_connected():
+    """As in one report: a host where nobody did has no user with the least."""
+    some = {"users": 2, "jain": 1.0, "requests_min": 5, "requests_max": 5}
+    nobody = dict.fromkeys(some, 0)
+    reports = [
+        {"fairness": each | {"longest_wait_ns": 1}, "window": {"requests": requests}}
+        for each, requests in ((some, 10), (nobody, 0))
+    ]
+    merged = group._fairness(reports)
+    assert (merged["users"], merged["jain"], merged["requests_min"]) == (2, 1.0, 5)
+    assert group._fairness(reports[1:])["requests_min"] == 0
+
+
 def test_requests_of_turns_add_and_an_end_that_one_client_saw_stands(reported):
     turns = ("--slice", "5ms", "--duration", 0.05)
     runs = [reported("--connections", n, *turns) for n in (1, 2)]

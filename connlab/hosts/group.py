@@ -298,6 +298,8 @@ def _fairness(reports: Sequence[Mapping]) -> dict[str, Any]:
     """Return fairness over all users; Jain's index from the sums of each client."""
     clients = [report["fairness"] for report in reports]
     users = sum(client["users"] for client in clients)
+    # of a host where nobody could connect the least is that of no user
+    least = (client["requests_min"] for client in clients if client["users"])
     sums = [report["window"]["requests"] for report in reports]
     squares = sum(
         total**2 / (client["users"] * client["jain"])
@@ -307,7 +309,7 @@ def _fairness(reports: Sequence[Mapping]) -> dict[str, Any]:
     return {
         "users": users,
         "jain": sum(sums) ** 2 / (users * squares) if users and squares else 0.0,
-        "requests_min": min(client["requests_min"] for client in clients),
+        "requests_min": min(least, default=0),
         "requests_max": max(client["requests_max"] for client in clients),
         "longest_wait_ns": max(client["longest_wait_ns"] for client in clients),
     }
