@@ -1,10 +1,13 @@
 """Rows and reports of clients on several hosts that took the same turns, as one."""
 
+import itertools
+from types import SimpleNamespace
+
 import pytest
 
 from connlab.drive import turns
 from connlab.drive.host import ProgramError
-from connlab.hosts import group, merged_turns
+from connlab.hosts import group, merged_turns, turning
 from connlab.hosts.turning import Grid
 
 SLICE_S, PAUSE_S = 0.05, 0.01
@@ -137,3 +140,24 @@ def test_nothing_is_asked_of_hosts_in_a_slice():
         quiet_s = grid.quiet_until_s(at_s)
         assert at_s - 1e-9 <= quiet_s < at_s + 0.0601
         assert (quiet_s - 100) % 0.06 == pytest.approx(0.0525)
+
+
+def test_a_sign_is_asked_for_before_leases_end(monkeypatch):
+    """In slices of ten seconds agents ended all programs of each set."""
+    now_s, asked_s = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        now_s[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=sleep)
+    monkeypatch.setattr(turning, "time", clock)
+    server = SimpleNamespace(engine=SimpleNamespace(lease_s=8.0))
+    clients = turning.Turning(SimpleNamespace(server=server))
+    clients.programs = [SimpleNamespace(report=None)]
+    clients.grid = Grid(begins_s=100.5, slice_s=10.0, pause_s=2.0, count=4)
+    monkeypatch.setattr(clients, "ask_all", lambda: asked_s.append(now_s[0]))
+    assert clients.ready(1, timeout_s=50.0) is None
+    apart_s = [late - soon for soon, late in itertools.pairwise(asked_s)]
+    assert max(apart_s) < 4.001
+    # else in pauses, as ever
+    assert any(at_s == pytest.approx(111.0) for at_s in asked_s)

@@ -6,7 +6,8 @@
 
 To `connlab.drive.turns` all of it is one client. Every host is told the same seed for
 the order of targets, and the first slice's beginning on its own clock. Nobody calls a
-host while a slice is under way: signs that renew leases are asked for in pauses.
+host while a slice is under way: signs that renew leases are asked for in pauses, unless
+a lease would end before the next one.
 """
 
 import contextlib
@@ -149,6 +150,8 @@ class Turning(RemotePrograms):
                 return None
             between_s = SIGN_S if self.grid.ends_s - now_s > SIGN_S else LOOK_S
             next_s = self.grid.quiet_until_s(min(until_s, now_s + between_s))
+            # rather a sign in a long slice than none before leases end
+            next_s = min(next_s, now_s + self.server.engine.lease_s / 2)
             time.sleep(max(0.0, next_s - now_s))
 
     def stop(self, handle: int, *, grace_s: float, wait_s: float = 0) -> Ended:
