@@ -520,6 +520,7 @@ def test_cells_that_hosts_cannot_measure_have_a_reason(monkeypatch):
     assert hosts.lacks({"connections": 50}, EPOLL) is None
     assert "in common" in hosts.lacks({"connections": 50, "together": True}, EPOLL)
     assert "2 hosts" in hosts.lacks({"connections": 1}, EPOLL)
+    assert "1 active c" in hosts.lacks({"connections": 50, "active": 1}, EPOLL)
     assert "last answer" in hosts.lacks({"connections": 50, "requests": 1}, EPOLL)
     alone = over_hosts(monkeypatch, clients=("b",))
     assert alone.lacks({"connections": 50, "requests": 1}, EPOLL) is None
@@ -567,8 +568,9 @@ def test_shares_add_up_and_seeds_differ():
     assert max(connections) - min(connections) <= 1
     assert sum(float(words[5]) for words in parts) == pytest.approx(100)
     assert len({words[7] for words in parts}) == 3
-    with pytest.raises(ProgramError, match="fewer"):
-        group.divided(["c", "--connections", "2"], 3)
+    for flag in ("--connections", "--active"):
+        with pytest.raises(ProgramError, match=f"^{flag} 2; allowed: at least 3,"):
+            group.divided(["c", flag, "2"], 3)
     for words in group.divided(["c", "--connections", "8", "--active", "7"], 5):
         assert int(words[4]) <= int(words[2]), "a client refuses it"
 

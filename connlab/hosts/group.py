@@ -158,8 +158,8 @@ def _share_of(argv: Sequence[str], number: int, count: int) -> list[str]:
         elif flag in _DIVIDED:
             total = int(float(value))
             if total < count:
-                reason = f"{total} connections are fewer than {count} client hosts"
-                raise ProgramError(reason)
+                allowed = f"at least {count}, one for each client host"
+                raise ProgramError(f"{flag} {total}; allowed: {allowed}")
             words[at] = str(total // count + (number < total % count))
     return words
 

@@ -182,9 +182,9 @@ class RemoteHosts:
         for name, reason in (_ONE_MACHINE | (_ONE_CLIENT if hosts > 1 else {})).items():
             if factors.get(name):
                 return f"not over several hosts: {name}: {reason}"
-        users = factors.get("active") or factors.get("connections") or 1
-        if users < hosts:
-            return f"{users} connections are fewer than {hosts} hosts"
+        if (users := flags.users(factors)) < hosts:
+            which = "active " if factors.get("active") else ""
+            return f"{users} {which}connections are fewer than {hosts} hosts"
         return flags.unheld(factors, self.descriptors())
 
     def await_hosts(self) -> None:
