@@ -748,6 +748,22 @@ def test_windows_that_lie_apart_by_more_than_clocks_may_fail_a_trial(
         clients._check_windows(windows)
 
 
+@pytest.mark.parametrize("late_ns", [500_000, 30_000_000])
+def test_a_servers_clock_that_drifts_fails_a_trial(late_ns):
+    """Its CPU time would be that of another window; no program there awaits a moment.
+
+    In turns one does, and reads it.
+    """
+    offset, after = clock.Offset(7, 1000), clock.Offset(7 + late_ns, 1000)
+    server = SimpleNamespace(name="a", offset=offset, measured_offset=lambda: after)
+    clients = group.HostGroup([], server)
+    if late_ns < remote_programs.TOLERANCE_NS:
+        assert clients.check_clocks() == {}
+    else:
+        with pytest.raises(ProgramError, match="^the clock of a drifted by 30 ms$"):
+            clients.check_clocks()
+
+
 def test_timelines_add_up():
     header = "start_ms,requests,bytes,errors,max_response_ns,active\n"
     files = [header + "0,1,64,0,500,2\n100,3,64,0,10,2\n", header + "0,4,64,1,900,3\n"]

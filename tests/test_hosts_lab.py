@@ -250,21 +250,22 @@ def test_a_link_that_is_down_for_two_seconds_delays(three, hosts):
     assert run(hosts).failure is None
 
 
-def test_a_clock_that_drifts_fails_the_trial(three, hosts, monkeypatch):
+@pytest.mark.parametrize("host", [1, 3])
+def test_a_clock_that_drifts_fails_the_trial(three, hosts, monkeypatch, host):
     measured = clock.offset
     calls = []
 
     def drifting(address: str, port: int, token: bytes) -> clock.Offset:
         offset = measured(address, port, token)
         calls.append(address)
-        ahead = 30_000_000 * (calls.count(three.address(3)) - 1)
-        drifts = address == three.address(3)
+        ahead = 30_000_000 * (calls.count(three.address(host)) - 1)
+        drifts = address == three.address(host)
         return clock.Offset(offset.ns + ahead * drifts, offset.bound_ns)
 
     monkeypatch.setattr(clock, "offset", drifting)
     outcome = run(hosts)
     assert outcome.failure.kind == "client-failed"
-    assert "clock of h3" in outcome.failure.reason
+    assert f"clock of h{host}" in outcome.failure.reason
 
 
 #: runs a trial of a minute over a lab, which it makes in a folder, or of a hosts.toml

@@ -20,7 +20,7 @@ from connlab.drive import turns
 from connlab.drive.host import Ended, ProgramError, Reading
 from connlab.hosts.carrier import RemoteHost, Server
 from connlab.hosts.clock import Offset
-from connlab.hosts.remote_programs import TOLERANCE_NS, RemotePrograms
+from connlab.hosts.remote_programs import TOLERANCE_NS, RemotePrograms, refuse_drift
 
 #: how long an agent looks for a line, and between two signs while the load lasts
 ASK_S, SIGN_S = 0.5, 1.0
@@ -128,6 +128,15 @@ class HostGroup(RemotePrograms):
             since_s = (begin_ns - self._started_ns) / 1e9
             report["self"]["dialing_s"] = since_s - report["window"]["warmup_s"]
         return report
+
+    def check_clocks(self) -> dict[str, dict[str, int]]:
+        """Return what is known of the clients' clocks; the server's must be right, too.
+
+        Its CPU time is cut to the window by how far it was ahead at the start.
+        """
+        server = self.server
+        refuse_drift(server.name, server.offset, server.measured_offset())
+        return super().check_clocks()
 
     def _check_windows(self, windows: Mapping[str, tuple[int, int]]) -> None:
         bounds = sorted(offset.bound_ns for offset in self.offsets.values())[-2:]

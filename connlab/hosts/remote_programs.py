@@ -22,6 +22,13 @@ AHEAD_S, AHEAD_PER_HOST_S = 0.1, 0.005
 TOLERANCE_NS = 1_000_000
 
 
+def refuse_drift(name: str, before: Offset, after: Offset) -> None:
+    """Raise ProgramError where a host's clock went on faster or slower than ours."""
+    if before.differs(after, TOLERANCE_NS):
+        drift_ms = abs(after.ns - before.ns) / 1e6
+        raise ProgramError(f"the clock of {name} drifted by {drift_ms:.3g} ms")
+
+
 class RemoteProgram:
     """A program on a host: what it has reported, and how it ended."""
 
@@ -146,9 +153,7 @@ class RemotePrograms:
         """Return what is known of each host's clock; ProgramError where one drifted."""
         after, known = self._measured_offsets(), {}
         for name, offset in self.offsets.items():
-            if offset.differs(after[name], TOLERANCE_NS):
-                drift_ms = abs(after[name].ns - offset.ns) / 1e6
-                raise ProgramError(f"the clock of {name} drifted by {drift_ms:.3g} ms")
+            refuse_drift(name, offset, after[name])
             known[name] = {
                 "offset_ns": offset.ns,
                 "bound_ns": offset.bound_ns,
