@@ -15,6 +15,7 @@ import stat
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import DEFAULT, Mock
@@ -362,6 +363,21 @@ def test_a_server_is_read_on_the_spot():
     assert not [taken for taken in again if taken in reading.before]
     watching.stop(pid, grace_s=0)
     assert watching.read_watched(pid) is None
+
+
+def test_a_reading_that_ended_after_a_look_is_told_with_the_next():
+    """It was thrown away, though it may be the one at an edge of the window."""
+    watching = agent.Agent("127.0.0.1")
+    pid = watching.start(["/bin/sleep", "60"])
+    look = watching.sample(pid)
+    sooner, later = (
+        replace(look, processes=replace(look.processes, time_s=time.monotonic() + s))
+        for s in (-1, 1000)
+    )
+    watching._readings[pid] = [sooner, later]
+    assert watching.sample(pid).before == (sooner,)
+    assert watching._readings[pid] == [later]
+    watching.stop(pid, grace_s=0)
 
 
 # ---- a location for sweeps ---------------------------------------------------------

@@ -182,9 +182,9 @@ class Agent(LocalHost):
         """Read what a program uses; with what was read of it since the last time."""
         reading = super().sample(handle, **options)
         readings = self._readings.get(handle, [])
-        before, readings[:] = tuple(readings), []
-        # one that is under way may end after this look began
-        before = tuple(r for r in before if _time_s(r) <= _time_s(reading))
+        # one that is under way may end after this look began: it is of the next
+        before = tuple(r for r in readings if _time_s(r) <= _time_s(reading))
+        del readings[: len(before)]
         return dataclasses.replace(reading, before=before)
 
     def stop(self, handle: int, **limits: float) -> Ended:
