@@ -72,6 +72,7 @@ def test_a_roster_says_who_is_who(tmp_path):
 
 
 CERTIFICATES = 'certificates = "certificates"\n'
+OTHER = 'address = "10.0.0.4"\n[hosts.c]'
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,9 @@ CERTIFICATES = 'certificates = "certificates"\n'
         ("[0, 1]", "[0, 0]", ["hosts.a.cores", "[0, 0]", "each once"]),
         ("9:8786", "9:99999", ["scheduler 'tls://10.0.0.9:99999'", "ADDRESS:PORT"]),
         ("10.0.0.9:", "[::1:", ["scheduler 'tls://[::1:8786'", "ADDRESS:PORT"]),
+        # whose log would be the scheduler's, or have no folder
+        ("hosts.c]", f"hosts.scheduler]\n{OTHER}", ["host 'scheduler'", "a file's"]),
+        ("hosts.c]", f'hosts."r/c"]\n{OTHER}', ["host 'r/c'", "a file's name"]),
     ],
 )
 def test_what_is_wrong_in_a_roster_is_named(tmp_path, old, new, texts):

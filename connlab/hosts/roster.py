@@ -64,6 +64,10 @@ class Roster(Declared):
 
     @model_validator(mode="after")
     def _names_are_hosts(self) -> Self:
+        for name in self.hosts:
+            if name == "scheduler" or Path(name).name != name:
+                wanted = "want a file's name, as of a log, and not the scheduler's"
+                raise ValueError(f"host {name!r}: {wanted}")
         for name in (self.server, *self.clients):
             if name not in self.hosts:
                 raise ValueError(unknown("host", name, self.hosts))
