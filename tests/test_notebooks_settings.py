@@ -15,7 +15,7 @@ from notebook_rules import SPENT
 from connlab.drive import grid as sweeps
 from connlab.intervals import intervals
 from connlab.report import Report
-from connlab.study.frames import counted
+from connlab.study.frames import NoTrials, counted
 
 
 def grids(name: str, *ids: str, **names) -> list[dict]:
@@ -127,6 +127,15 @@ def test_a_study_of_pools_may_leave_out_sizes_and_queues(cells):
     )
     assert results["figures"] == []
     assert results["claims"]["follows-mmc"]["holds"] is None
+
+
+def test_where_no_pool_sleeps_no_size_is_foretold():
+    """With `sizes` empty the notebook ended there, when all else was measured."""
+    drive, study = Mock(), Mock()
+    study.load.side_effect = NoTrials("none of 9 trials has delay fixed:2")
+    names = {"fixed": {"delay": ["fixed:2"]}, "pool": {}, "common": {}}
+    rules.execute("03-pools", "7a1c0f53", drive=drive, study=study, **names)
+    drive.sweep.assert_not_called()
 
 
 @pytest.mark.parametrize(
