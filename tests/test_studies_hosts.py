@@ -12,7 +12,7 @@ import pytest
 from connlab.hosts import places
 from connlab.report import Report
 from connlab.studies import hosts
-from connlab.study.frames import as_trials
+from connlab.study.frames import NoTrials, as_trials
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,18 @@ def test_on_loopback_the_servers_host_says_which_cores_are_threads_of_one(monkey
     assert sorted(core for cores in sets for core in cores) == list(range(6))
     used = [{physical[core] for core in cores} for cores in sets]
     assert used[0].isdisjoint(used[1])
+
+
+def test_a_run_without_this_study_is_evaluated_and_says_so():
+    """It was made without root, so its notebook ended at once; that one failed."""
+    drive, study, missing = Mock(), Mock(), Mock(side_effect=SystemExit)
+    study.load.side_effect = NoTrials("run 'none' has no study 'hosts'")
+    names = {"drive": drive, "study": study, "not_measured": missing}
+    names |= {"question": "?", "measure": False}
+    ids = ("cell-04", "cell-05", "cell-06", "cell-08")
+    with pytest.raises(SystemExit):
+        rules.execute("14-hosts", *ids, **names)
+    assert missing.call_args.kwargs["reason"] == "this run holds no trials"
 
 
 def test_a_link_is_full_of_frames():
