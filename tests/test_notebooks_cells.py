@@ -214,6 +214,30 @@ def test_the_forest_calls_work_as_the_other_figures_do(cells):
     assert set(made["p99"]["work"]) == {"spin"}
 
 
+def test_values_of_percentiles_name_the_work_and_the_connections_drawn(cells):
+    """They were those of all works, connections and loads, and of means."""
+    at = ["model", "work", "connections", "load"]
+    levels = {"connections": (1000, 50), "load": (0.5, 1.2), "block": range(4)}
+    frame = usable(crossed(work=("spin", "echo"), **levels), model="epoll")
+    took = 1e-6 * frame["connections"] * (1 + frame["block"] / 100)
+    frame = frame.assign(**dict.fromkeys(load.TIMES, took), percent=100 * frame["load"])
+    tails = {
+        name: intervals(frame, f"response_{name}_s", at)
+        for name in ("mean", "p50", "p99", "p999")
+    }
+    names = {"tails": tails, "curves": {"kind": "line", "hue": "model"}}
+    names |= {"works": ["spin", "echo"], "connections": [1000, 50]}
+    below = frame[frame["load"] < 1]
+    made, results = cells("11-load", "cell-13", below=below, **names)
+    assert made["spread"]["ms"].max() < 0.1  # the fewest connections
+    (figure,) = results["figures"]
+    values = pd.read_csv(made["report"].folder / figure["data"])
+    assert values["work"].tolist() == ["spin"] * 3
+    assert values["connections"].tolist() == [50] * 3
+    assert values["load"].tolist() == [0.5] * 3
+    assert values["metric"].str.split("_").str[1].tolist() == ["p50", "p99", "p999"]
+
+
 @pytest.mark.parametrize(("light", "holds"), [(2e-6, True), (0.5e-6, False)])
 def test_what_a_light_load_costs_is_a_ratio_to_the_highest(cells, light, holds):
     frame = crossed(load=(0.1, 0.9), block=range(5))
