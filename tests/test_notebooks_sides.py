@@ -103,6 +103,23 @@ def test_a_study_of_idle_connections_leaves_out_who_was_measured_alone():
 
 
 @pytest.mark.parametrize(
+    ("talking", "sharing"), [([1], ["poll"]), ([1, 100], ["poll"] * 2), ([100], [])]
+)
+def test_a_crowd_may_have_one_level_of_those_who_talk(talking, sharing):
+    """With `talking` of one level its trials were measured, and told nowhere."""
+    rows = [("poll", active) for active in talking]
+    rows += [("thread", 100)]  # in the grid of idle connections alone
+    frame = pd.DataFrame(rows, columns=["model", "active"]).assign(
+        **{"connections": 1000, "set": "s", "ok": True, "block": 0, "label": None},
+        **{"window_requests": 1, "server_cpu_s": 1.0, "throughput_rps": 1e5},
+        **{SPENT: 1e-5},
+    )
+    given = {"talking": talking, "left_out": lambda *_: []}
+    names, _ = loaded("06-idle", "cell-60", frame, **given)
+    assert names["shares"]["model"].tolist() == sharing
+
+
+@pytest.mark.parametrize(
     ("name", "cell", "names"),
     [
         ("07-uring", "cell-06", {}),
