@@ -30,6 +30,16 @@ def test_a_models_name_is_one_under_wine_unless_there_is_an_entry_of_it():
     assert winsock.system("uring") == "Linux"
 
 
+@pytest.mark.parametrize(
+    ("model", "climbs"), [("select", True), ("winsock-select", True), ("iocp", False)]
+)
+def test_select_climbs_with_64_sockets_too_by_whichever_name(model, climbs):
+    """By that of its entry it did not."""
+    made = rules.execute("15-winsock", "cell-04", "cell-05", models=[model])
+    servers_of = [name for grid in made["ramp"] for name in grid["model"]]
+    assert ("winsock-select-64" in servers_of) == climbs
+
+
 def test_under_wine_alone_there_is_a_column_of_wine():
     table = side_by_side(KIN)
     heads = ["threads, printed", "threads, Wine", "threads, Linux"]
