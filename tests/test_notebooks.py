@@ -104,6 +104,17 @@ def test_no_study_denies_the_turns_that_another_takes():
         assert "users cannot take turns" not in told
 
 
+def test_sizes_of_messages_are_told_at_the_connections_that_they_had():
+    """These are `size_at`, which the text took for the fewest that were measured."""
+    text = (rules.ROOT / "paper" / "sections" / "_supplement.qmd").read_text()
+    told = [p for p in text.split("\n\n") if "fig-bulk-sizes" in p]
+    assert len(told) == 2
+    for paragraph in told:
+        assert "fewest connections" not in paragraph
+        assert "as many connections as its values name" in paragraph
+    assert "connections == @size_at" in code("05-bulk")
+
+
 @pytest.mark.parametrize("number", ["01", "04", "05", "07", "08"])
 def test_figures_draw_the_trials_that_tables_count(number):
     text = code(notebook.find(number).stem)
