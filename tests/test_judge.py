@@ -978,6 +978,24 @@ def test_a_message_that_is_not_read_whole_is_told_with_what_came():
     assert re.match(r"sent 256 bytes .* 9 came back, then a reset", heard.failure)
 
 
+@pytest.mark.timed
+def test_who_sends_without_end_is_not_read_without_end():
+    """Whoever answers recv() returning 0 filled the memory of who judges it."""
+
+    def endless(client, _):
+        while data := client.recv(65536):
+            client.sendall(data)
+        for _ in range(60):
+            client.sendall(b"ping")
+            time.sleep(0.1)
+
+    (one,) = (c for c in conversations.REQUIRED if c.name == "byte by byte")
+    with serving(endless) as server:
+        (heard,) = conversations.hold([one], ("127.0.0.1", server.port))
+    assert heard.failure == "sent 200 bytes, more came back: 'pingpingping'"
+    assert heard.seconds < 4
+
+
 def test_calls_are_read_from_the_table_of_strace():
     few = STRACE.replace("8000", "400").replace("4100", "300")
     counted = calls.between((few, 100), (STRACE, 2000))
