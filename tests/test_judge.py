@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -46,7 +47,7 @@ from connlab.judge import (
 )
 from connlab.judge.conversations import Heard
 from connlab.judge.judging import Judgement, Verdict, judge
-from connlab.judge.wire import Silence, difference
+from connlab.judge.wire import MIB, Silence, difference, exchange
 from tests.client.harness import serving
 from tests.test_drive_strace import STRACE
 from tests.test_external import line
@@ -994,6 +995,26 @@ def test_who_sends_without_end_is_not_read_without_end():
         (heard,) = conversations.hold([one], ("127.0.0.1", server.port))
     assert heard.failure == "sent 200 bytes, more came back: 'pingpingping'"
     assert heard.seconds < 4
+
+
+@pytest.mark.timed
+def test_what_nobody_reads_is_sent_no_longer_than_answers_come():
+    """A thread that waits for room does not see that its descriptor was closed."""
+    over = threading.Event()
+
+    def deaf(client, _):
+        client.shutdown(socket.SHUT_WR)
+        over.wait(20)
+
+    with (
+        serving(deaf) as server,
+        socket.create_connection(("127.0.0.1", server.port), 10) as sock,
+    ):
+        began = time.monotonic()
+        assert exchange(sock, MIB * 32, []) == b""
+        took_s = time.monotonic() - began
+        over.set()
+    assert took_s < 5
 
 
 def test_calls_are_read_from_the_table_of_strace():

@@ -3,6 +3,7 @@
 What came is compared with what was sent, and a `Mismatch` says both.
 """
 
+import contextlib
 import math
 import random
 import socket
@@ -92,8 +93,9 @@ def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
         return returned(sock, message, len(message) + _SHOWN)
     finally:
         sender.join(1.0)
-        if sender.is_alive():  # nobody reads any more: closing wakes it
-            sock.close()
+        if sender.is_alive():  # nobody reads any more: closing would not wake it
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
             sender.join()
 
 
