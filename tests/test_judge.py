@@ -593,6 +593,18 @@ def test_what_was_judged_is_kept(monkeypatch, tmp_path, capfd, kept, end, status
     assert ("1 of 2 servers, judged" in html) is (kept == 1)
 
 
+def test_turns_that_were_measured_are_kept(monkeypatch):
+    """Of a class that takes several contests, those before Ctrl-C were lost."""
+    first = contest.Contest(1, 5)
+    monkeypatch.setattr(judging, "_contests", lambda _: [1])
+    monkeypatch.setattr(contest, "divided", lambda names, **_: [[n] for n in names])
+    monkeypatch.setattr(contest, "hold", Mock(side_effect=[first, KeyboardInterrupt]))
+    judgement = Judgement([Verdict(name, name) for name in "ab"])
+    with pytest.raises(KeyboardInterrupt):
+        judging._let_take_turns(judgement, lambda text: None)
+    assert judgement.contests == [first]
+
+
 def test_markdown_of_a_server_is_not_taken_for_the_pages_own():
     said = "| # <b>*hello*</b>\n- more\n```\n<b>"
     heard = [Heard("a", "a"), Heard("lengths", "lengths", said)]

@@ -198,10 +198,9 @@ def _let_take_turns(judgement: Judgement, say: Callable[[str], None]) -> None:
             say(f"in turns with models, {counted(connections, 'connection')}")
             names = [verdict.server for verdict in able]
             wait_s = max(verdict.restart_s for verdict in able)
-            judgement.contests += [
-                contest.hold(some, connections=connections, wait_s=wait_s)
-                for some in contest.divided(names, connections=connections)
-            ]
+            for some in contest.divided(names, connections=connections):
+                held = contest.hold(some, connections=connections, wait_s=wait_s)
+                judgement.contests.append(held)  # one by one: Ctrl-C may come
 
 
 def _contests(verdict: Verdict) -> list[int]:
