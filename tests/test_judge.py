@@ -1165,7 +1165,7 @@ def failing(monkeypatch, *names: str | None) -> list[plan.Plan]:
 
 @pytest.mark.parametrize("name", ["epoll", "epoll again", None])
 def test_a_contest_without_a_model_has_no_result_for_anybody(monkeypatch, name):
-    judged = [line("one"), line("other")]
+    judged = ["epoll", line("one"), line("other")]  # of a model no reason was told
     failing(monkeypatch, name)
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
 
@@ -1176,6 +1176,15 @@ def test_a_contest_goes_on_without_a_server_that_does_not_start(monkeypatch):
     assert contest.hold(judged, connections=1).failed.keys() == set(judged)
     before, after = ([server.name for server in made.servers] for made in asked)
     assert [name for name in before if name not in after] == judged[1:]
+
+
+def test_a_contest_goes_on_for_a_model_that_is_judged(monkeypatch):
+    """It had no result where the last of the other servers did not start."""
+    judged = ["epoll", line("one")]
+    asked = failing(monkeypatch, judged[1], None)
+    assert contest.hold(judged, connections=1).failed.keys() == set(judged)
+    without = [server.name for server in asked[1].servers]
+    assert without == ["epoll", "iterative", "epoll again"]
 
 
 def test_a_contest_has_time_for_servers_that_start_slowly(monkeypatch):

@@ -94,10 +94,10 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
         except (turns.SetError, ValueError, OSError) as error:
             # without a model, or the client, nobody can be held against anybody
             ended = error.name if isinstance(error, turns.SetError) else None
-            lost = [ended] if ended in remaining else list(remaining)
-            failed |= dict.fromkeys(lost, str(error))
-            remaining = [name for name in remaining if name not in lost]
-            if not remaining:
+            lost = [ended] if ended in remaining else judged
+            failed |= {name: str(error) for name in lost if name not in failed}
+            remaining = [name for name in remaining if name not in failed]
+            if failed.keys() >= set(judged):
                 return Contest(connections, 0, failed=failed)
         else:
             return _contest(connections, comparison.document(result), result, failed)
