@@ -881,6 +881,13 @@ def test_valgrind_is_not_asked_about_what_runs_the_code_of_others(
     assert found == ("valgrind" if is_asked else None)
 
 
+def test_a_program_that_nobody_may_read_is_judged_without_valgrind(monkeypatch):
+    """One of mode 711 ended the judging of its whole class."""
+    monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr("builtins.open", Mock(side_effect=PermissionError))
+    assert judging._valgrind("./mine {port}") is None
+
+
 @pytest.mark.parametrize(
     ("visited", "alone", "grown", "holds"),
     [

@@ -264,8 +264,11 @@ def _valgrind(line: str) -> str | None:
     program = shutil.which(shlex.split(line)[0])
     if program is None:
         return None
-    with open(program, "rb") as file:
-        is_native = file.read(4) == b"\x7fELF"
+    try:
+        with open(program, "rb") as file:
+            is_native = file.read(4) == b"\x7fELF"
+    except OSError:  # who may run it need not be allowed to read it
+        return None
     name = naming.unversioned(Path(program))
     is_known = is_native and name not in (*naming.INTERPRETERS, *cases.COLLECT)
     return shutil.which("valgrind") if is_known else None
