@@ -554,8 +554,13 @@ def failing_machine():
     raise RuntimeError("no memory here")
 
 
+def full_disk():
+    raise OSError(errno.ENOSPC, "no memory here")
+
+
 @pytest.mark.parametrize(
-    ("end", "status"), [(ctrl_c, 130), (sigterm, 130), (failing_machine, 1)]
+    ("end", "status"),
+    [(ctrl_c, 130), (sigterm, 130), (failing_machine, 1), (full_disk, 1)],
 )
 @pytest.mark.parametrize("kept", [0, 1, 2])
 def test_what_was_judged_is_kept(monkeypatch, tmp_path, capfd, kept, end, status):

@@ -165,8 +165,8 @@ def judge(
 
     Raises ValueError for a name that nobody has, a server that cannot run here or
     serves no echo, or a command line without ``{port}``. Before the first verdict:
-    RuntimeError where this machine lacks what the least of a client takes, and
-    KeyboardInterrupt.
+    RuntimeError where this machine lacks what the least of a client takes, OSError
+    where a disk is full, and KeyboardInterrupt.
     """
     began = time.monotonic()
     binaries = programs.built()
@@ -183,7 +183,7 @@ def judge(
             del judgement.missing[name]
         if not quick:
             _let_take_turns(judgement, say)
-    except (KeyboardInterrupt, RuntimeError) as error:
+    except (KeyboardInterrupt, RuntimeError, OSError) as error:
         if not judgement.verdicts:
             raise
         judgement.stopped, judgement.failed = True, str(error)
