@@ -420,6 +420,31 @@ def test_who_listens_no_longer_and_lives_on_is_wrong(monkeypatch):
     assert first == [f"It is not correct: {text}." for text in told]
 
 
+@pytest.mark.parametrize(
+    ("name", "bound", "wrong"),
+    [
+        ("a hundred", None, ["it listened no longer after a hundred, but went on"]),
+        ("a hundred", "this user may have 60", []),
+        ("in a row", None, ["in a row: no answer"]),
+    ],
+)
+def test_who_listens_no_longer_after_what_it_need_not_do_is_wrong(
+    monkeypatch, name, bound, wrong
+):
+    """One that a hundred clients ended was correct: it lacked something only."""
+    heard = [Heard(name, name, "no answer"), Heard("slow sender", "slow sender")]
+
+    def converse(verdict, _line, todo):
+        verdict.heard += todo[:1]
+
+    monkeypatch.setattr(judging, "_converse_until_end", converse)
+    monkeypatch.setattr(conversations, "EVERY", tuple(heard))
+    monkeypatch.setattr(crowds, "tasks_bound", lambda *_: bound)
+    verdict = Verdict("x", "x")
+    judging._converse(verdict, "x {port}")
+    assert verdict.wrong == wrong
+
+
 def test_a_server_that_is_not_correct_is_not_told_that_nothing_is_wrong():
     """No hint is of a count, and none was the same as no fault."""
     wrong = ["as many answers as requests: 99 answers to 100 requests"]

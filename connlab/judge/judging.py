@@ -285,7 +285,7 @@ def _converse(verdict: Verdict, line: str) -> None:
         if died:
             text = f"it died of {verdict.heard[-1].about}: {_in_a_line(died)}"
             verdict.wrong.append(text)
-        elif remaining and verdict.heard[-1].ok:
+        elif remaining and not _is_told(verdict.heard[-1]):
             about = verdict.heard[-1].about
             verdict.wrong.append(f"it listened no longer after {about}, but went on")
         if not remaining:
@@ -300,8 +300,15 @@ def _excuse(verdict: Verdict, line: str) -> None:
     if failed and (bound := crowds.tasks_bound(line, 100)):
         at = verdict.heard.index(failed[0])
         verdict.heard[at] = replace(failed[0], failure=None, untried=bound)
-        died = f"it died of {failed[0].about}: "
-        verdict.wrong = [text for text in verdict.wrong if not text.startswith(died)]
+        about = failed[0].about
+        ends = (f"it died of {about}: ", f"it listened no longer after {about}, ")
+        verdict.wrong = [text for text in verdict.wrong if not text.startswith(ends)]
+
+
+def _is_told(heard: Heard) -> bool:
+    """Whether how it went is wrong by itself, or tells nothing of the server."""
+    is_required = heard.name in {each.name for each in conversations.REQUIRED}
+    return heard.ok is None or (heard.ok is False and is_required)
 
 
 def _converse_until_end(verdict: Verdict, line: str, todo: Sequence) -> str | None:
