@@ -546,6 +546,23 @@ def test_a_server_that_takes_a_little_again_and_again_does_not_hold_up_the_verdi
     assert heard.seconds < 10
 
 
+def test_who_keeps_slowly_what_nobody_reads_does_not_hold_up_the_verdict(monkeypatch):
+    """One that took 64 KiB every 10 ms was sent 128 MiB for 20 s, others longer."""
+
+    def keeps(client, _):
+        while data := client.recv(65536):
+            if len(data) < 100:
+                client.sendall(data)
+            time.sleep(0.01)
+
+    monkeypatch.setattr(conversations, "ENOUGH_S", 0.5)
+    (mute,) = (c for c in conversations.ISOLATING if c.name == "mute reader")
+    with serving(keeps) as server:
+        (heard,) = conversations.hold([mute], ("127.0.0.1", server.port))
+    assert heard.ok, heard.failure
+    assert heard.seconds < 10
+
+
 # ---- the page -----------------------------------------------------------------------
 
 

@@ -321,7 +321,7 @@ def _slow_sender(connect: Connect) -> None:
 def _mute_reader(connect: Connect) -> None:
     with connect() as mute, connect() as sock:
         _answered(sock, b"before")
-        sent = fill(mute, most=128 << 20)
+        sent = fill(mute, most=128 << 20, most_s=4 * ENOUGH_S)
         if sent >= 128 << 20:
             raise Mismatch(
                 f"took {sent >> 20} MiB from a client that reads nothing: a server "
