@@ -84,7 +84,11 @@ def test_an_address_is_read_and_said_as_it_is_typed(text, host, shown):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "host", "host:", ":7000", "host:0", "host:65536", "2001:db8::1:70", "a b:1"],
+    [
+        *("", "host", "host:", ":7000", "host:0", "host:65536", "2001:db8::1:70"),
+        # an error of the codec, that named nothing, or ended a sweep
+        *("a b:1", "192.0.2..10:7000", f"{'a' * 64}.example:7000"),
+    ],
 )
 def test_what_is_no_address_is_refused_with_what_is_allowed(build_dir, text):
     with pytest.raises(ValueError, match="allowed: HOST:PORT") as error:

@@ -77,7 +77,15 @@ def parse(text: str) -> Address:
         raise ValueError(
             f"address {text!r}; allowed: HOST:PORT, with a port of 1 to 65535"
         )
-    return Address(match[1] or match[2], int(match[3]))
+    host = match[1] or match[2]
+    try:
+        host.encode("idna")  # as whoever looks for it does
+    except UnicodeError:
+        raise ValueError(
+            f"address {text!r}; allowed: HOST:PORT, between dots in HOST 1 to 63"
+            " characters of a name"
+        ) from None
+    return Address(host, int(match[3]))
 
 
 class Elsewhere:
