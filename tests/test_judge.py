@@ -1006,6 +1006,12 @@ def test_servers_of_one_name_are_told_apart():
     assert list(naming.labels(lines).values()) == labels
 
 
+def test_a_program_with_all_of_its_folders_is_called_by_its_path():
+    """One of few folders, judged with two options, was //tmp/echo."""
+    labels = naming.labels(["/tmp/echo {port}", "/tmp/echo -v {port}"])
+    assert list(labels.values()) == ["/tmp/echo (1)", "/tmp/echo (2)"]
+
+
 @pytest.mark.parametrize(
     "line", ["sh -c 'cd {} && ./mine {{port}}'", "{}/mine {{port}}"]
 )

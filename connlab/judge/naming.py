@@ -52,7 +52,7 @@ def _label(name: str, *, parts: int = 1) -> str:
         return name
     program = _program(name)
     is_model = program.name in {model.name for model in programs.models()}
-    return "/".join(program.parts[-2 if is_model else -parts :])
+    return str(Path(*program.parts[-2 if is_model else -parts :]))
 
 
 def _program(line: str) -> Path:
