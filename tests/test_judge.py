@@ -528,17 +528,18 @@ def test_everything_that_can_go_wrong_has_a_meaning():
     assert talks | {"more"} == MEANS.keys()
 
 
+@pytest.mark.parametrize("name", ["reads late", "a mebibyte"])
 def test_a_server_that_takes_a_little_again_and_again_does_not_hold_up_the_verdict(
-    monkeypatch,
+    monkeypatch, name
 ):
-    """A byte at a time took 47 s in this conversation: it never stopped taking."""
+    """A byte at a time took 47 s in the first of them: it never stopped taking."""
 
     def creep(client, _):
         while data := client.recv(1):
             client.sendall(data)
 
     monkeypatch.setattr(conversations, "ENOUGH_S", 0.5)
-    (late,) = (c for c in conversations.REQUIRED if c.name == "reads late")
+    (late,) = (c for c in conversations.REQUIRED if c.name == name)
     with serving(creep) as server:
         (heard,) = conversations.hold([late], ("127.0.0.1", server.port))
     assert heard.ok, heard.failure

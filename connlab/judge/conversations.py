@@ -53,6 +53,8 @@ OURS = {
 _LATE_S = 2.0
 #: seconds in which a server that can reads a second client's bytes
 _MEANWHILE_S = 0.2
+#: what is said of an answer that was not waited for to its end
+_PART = "a part of it, as it answers slowly"
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,18 @@ def _returned_late(sock: socket.socket, sent: int, *, most_s: float) -> str | No
         same(whole, received)
         return None
     same(whole[: len(received)], received)
-    return "a part of it, as it answers slowly"
+    return _PART
+
+
+def _exchanged(sock: socket.socket, message: bytes, chunks: list[int]) -> str | None:
+    """See a message come back while it is sent; less of it as in `_returned_late`."""
+    until = time.monotonic() + ENOUGH_S
+    received = exchange(sock, message, chunks, until=until)
+    if time.monotonic() < until:
+        same(message, received)
+        return None
+    same(message[: len(received)], received)
+    return _PART
 
 
 # ---- required ------------------------------------------------------------------
@@ -202,11 +215,12 @@ def _byte_by_byte(connect: Connect) -> None:
 
 
 @_conversation(REQUIRED, "a mebibyte", "a mebibyte, whole and in odd chunks")
-def _mebibyte(connect: Connect) -> None:
-    dice = random.Random(2)
+def _mebibyte(connect: Connect) -> str | None:
+    dice, said = random.Random(2), None
     for chunks in ([len(MIB)], [dice.randint(1, 30_000) for _ in range(50)]):
         with connect() as sock:
-            same(MIB, exchange(sock, MIB, chunks))
+            said = _exchanged(sock, MIB, chunks) or said
+    return said
 
 
 @_conversation(REQUIRED, "pipelined", "5 000 messages without waiting")

@@ -80,17 +80,23 @@ def returned(
     return bytes(received)
 
 
-def exchange(sock: socket.socket, message: bytes, chunks: list[int]) -> bytes:
+def exchange(
+    sock: socket.socket,
+    message: bytes,
+    chunks: list[int],
+    *,
+    until: float = math.inf,
+) -> bytes:
     """Send in the given chunks, none held back, and meanwhile read what is `returned`.
 
-    Until the connection ends, or more has come than a mismatch shows: a server may send
-    without end.
+    Until the connection ends, the time is up, or more has come than a mismatch shows: a
+    server may send without end.
     """
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sender = threading.Thread(target=_send, args=(sock, message, chunks), daemon=True)
     sender.start()
     try:
-        return returned(sock, message, len(message) + _SHOWN)
+        return returned(sock, message, len(message) + _SHOWN, until=until)
     finally:
         sender.join(1.0)
         if sender.is_alive():  # nobody reads any more: closing would not wake it
