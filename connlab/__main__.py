@@ -346,7 +346,6 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
     result = judging.judge(
         servers, quick=quick, say=lambda text: click.echo(text, err=True)
     )
-    paths = page.write(result, out)
     if as_json:
         click.echo(json_text(result.as_json()))
     else:
@@ -357,6 +356,8 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
                 click.echo(f"  {line}")
             for line in hints.first(verdict, result):
                 click.echo(f"  -> {line}")
+    paths = page.write(result, out)  # after all is told: there may be no room for it
+    if not as_json:
         pages = ", ".join(map(_from_here, paths.values()))
         click.echo(f"{result.seconds:.0f} s; {pages}")
     if result.failed:

@@ -641,6 +641,23 @@ def test_what_was_judged_is_kept(monkeypatch, tmp_path, capfd, kept, end, status
     assert ("1 of 2 servers, judged" in html) is (kept == 1)
 
 
+@pytest.mark.parametrize(
+    ("flags", "told"), [([], "x: correct\n"), (["--json"], '"right": true')]
+)
+def test_verdicts_are_told_where_no_page_can_be_written(
+    monkeypatch, tmp_path, capsys, flags, told
+):
+    """That the disk is full was all that was said after minutes."""
+    full = Mock(side_effect=OSError(errno.ENOSPC, "no room"))
+    monkeypatch.setattr(page, "write", full)
+    judgement = Judgement([Verdict("x", "x", heard=[Heard("a", "a word")])])
+    monkeypatch.setattr(judging, "judge", lambda *_, **__: judgement)
+    assert command.main(["judge", "x", *flags, "--out", str(tmp_path)]) == 1
+    said = capsys.readouterr()
+    assert told in said.out
+    assert "no room" in said.err
+
+
 def test_turns_that_were_measured_are_kept(monkeypatch):
     """Of a class that takes several contests, those before Ctrl-C were lost."""
     first = contest.Contest(1, 5)
