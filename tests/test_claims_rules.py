@@ -298,6 +298,10 @@ def test_connections_that_no_server_accepted_are_neither_carried_nor_lost(
         # nor does a level count that lies above a broken one
         ({1: (1,), 2: (1,), 3: (0,)}, {1: (1,), 2: (1, 0), 3: (1,)}, HOLDS),
         ({1: (0,), 2: (1,)}, {1: (0,)}, OPEN),
+        # both limits lie between 1 and 9: each was tried at levels of its own
+        ({1: (1,), 2: (1,), 9: (0,)}, {1: (1,), 3: (1,), 9: (0,)}, OPEN),
+        ({1: (1,), 3: (1,), 9: (0,)}, {1: (1,), 2: (1,), 9: (0,)}, OPEN),
+        ({1: (1,), 3: (1,), 9: (0,)}, {1: (1,), 2: (0,), 9: (0,)}, HOLDS),
     ],
 )
 def test_a_limit_lies_between_levels_that_were_tried(epoll, select, verdict):

@@ -1,6 +1,8 @@
 """Which cells kept their connections, and which rows say yes."""
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -69,8 +71,9 @@ def _outcome(cell: pd.DataFrame, passing: bool) -> str:
 def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     """Judge whether one cell holds at more connections than another.
 
-    By the highest measured level up to which every trial kept all its connections. The
-    lower of the two has to break at a level above: what was never tried is no limit.
+    It does where every trial kept all its connections up to a level at which the other
+    broke. Limits that lie between the same two levels are not told apart, whichever of
+    these a cell was tried at, and what was never tried is no limit.
     Servers of as many processes are compared, as each process has its own descriptors;
     the fewest processes that tell the two apart decide. Where few trials made the
     levels on both sides of a limit, the finding says how many.
@@ -78,31 +81,43 @@ def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     sides = [_whole_up_to(measured(trials, cell)) for cell in (arm, baseline)]
     why = "never measured with as many processes"
     for processes in sorted(sides[0].keys() & sides[1].keys()):
-        (y, _, tried_y), (x, _, tried_x) = pair = [side[processes] for side in sides]
-        why = f"whole up to {y} connections, against {x}"
-        lowest, broke, _ = min(pair)
-        if not broke:
+        y, x = (side[processes] for side in sides)
+        why = f"whole up to {y.whole} connections, against {x.whole}"
+        if y.whole >= x.broke or x.whole >= y.broke:
+            why += if_few(*y.trials, *x.trials)
+            return Finding("holds" if y.whole >= x.broke else "does not hold", why)
+        lowest = min(y.whole, x.whole)
+        if lowest in (y.highest, x.highest):
             why += f", and {lowest} was the most that was tried"
-        elif y != x:
-            why += if_few(*tried_y, *tried_x)
-            return Finding("holds" if y > x else "does not hold", why)
+        elif y.whole != x.whole:
+            why += ", and no level that was tried tells them apart"
     raise Untestable(why)
 
 
-def _whole_up_to(cell: pd.DataFrame) -> dict[int, tuple[int, bool, list[int]]]:
-    """Return by processes the level below the first that broke, and whether one did.
+class _Limit(NamedTuple):
+    """Up to how many connections a server was whole."""
 
-    Also the trials of that level, and of the first that broke.
-    """
+    whole: int
+    """The highest level below the first that broke; 0 where that was the lowest."""
+    broke: float
+    """The first level that broke; infinite where none did."""
+    highest: int
+    """The highest level that was tried."""
+    trials: list[int]
+    """How many made the levels `whole` and `broke`."""
+
+
+def _whole_up_to(cell: pd.DataFrame) -> dict[int, _Limit]:
+    """Return the limit of a server by its processes."""
     processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
     found = {}
     for number, rows in processes.groupby("processes"):
         levels = kept_all(rows).groupby(rows["connections"])
         whole, tried = levels.all(), levels.size()
-        unbroken = whole.index[whole.cumprod().astype(bool)]
-        beside = tried.iloc[max(len(unbroken) - 1, 0) : len(unbroken) + 1]
-        most = int(max(unbroken, default=0))
-        found[number] = most, not whole.all(), beside.tolist()
+        broke = min(whole.index[~whole], default=math.inf)
+        most = max(whole.index[whole & (whole.index < broke)], default=0)
+        beside = [n for level, n in tried.items() if level in (most, broke)]
+        found[number] = _Limit(int(most), broke, int(max(tried.index)), beside)
     return found
 
 
