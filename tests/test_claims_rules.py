@@ -314,6 +314,15 @@ def test_a_limit_lies_between_levels_that_were_tried(epoll, select, verdict):
     assert ("the most that was tried" in judged.why) == untried
 
 
+def test_a_server_outlasts_nobody_with_connections_that_it_did_not_accept():
+    broke = survivors({1: (1,), 2: (0,)}).assign(accepted=1)
+    waiting = survivors({1: (1,), 2: (1,)}).assign(accepted=1)
+    assert outlasts(waiting, broke).verdict == OPEN
+    assert outlasts(broke, waiting).verdict == OPEN
+    assert outlasts(waiting.assign(accepted=np.nan), broke).verdict == HOLDS
+    assert outlasts(waiting.assign(accepted=[1, 2]), broke).verdict == HOLDS
+
+
 @pytest.mark.parametrize(
     ("tried", "verdict"),
     [({3: (1,), 5: (1,)}, OPEN), ({3: (1,), 5: (0,)}, HOLDS), ({3: (0,)}, HOLDS)],

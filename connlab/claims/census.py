@@ -60,12 +60,17 @@ def _outcome(cell: pd.DataFrame, passing: bool) -> str:
     kept = kept_all(cell)
     if kept.empty:
         return "missing"
-    waiting = cell.get("accepted", cell["connections"]) < cell["connections"]
-    if (kept & waiting.fillna(False).astype(bool)).any():
+    if (kept & _waiting(cell)).any():
         return "waiting"
     if kept.any() and not kept.all():
         return "mixed"
     return "right" if kept.all() == passing else "wrong"
+
+
+def _waiting(cell: pd.DataFrame) -> pd.Series:
+    """Mark the trials whose server had yet to accept connections, if it counts them."""
+    behind = cell.get("accepted", cell["connections"]) < cell["connections"]
+    return behind.fillna(False).astype(bool)
 
 
 def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
@@ -73,7 +78,8 @@ def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
 
     It does where every trial kept all its connections up to a level at which the other
     broke. Limits that lie between the same two levels are not told apart, whichever of
-    these a cell was tried at, and what was never tried is no limit.
+    these a cell was tried at, and what was never tried is no limit; nor is a level at
+    which connections waited to be accepted, which was not carried either.
     Servers of as many processes are compared, as each process has its own descriptors;
     the fewest processes that tell the two apart decide. Where few trials made the
     levels on both sides of a limit, the finding says how many.
@@ -98,7 +104,7 @@ class _Limit(NamedTuple):
     """Up to how many connections a server was whole."""
 
     whole: int
-    """The highest level below the first that broke; 0 where that was the lowest."""
+    """The highest level carried below the first that broke; 0 where there is none."""
     broke: float
     """The first level that broke; infinite where none did."""
     highest: int
@@ -112,11 +118,12 @@ def _whole_up_to(cell: pd.DataFrame) -> dict[int, _Limit]:
     processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
     found = {}
     for number, rows in processes.groupby("processes"):
-        levels = kept_all(rows).groupby(rows["connections"])
-        whole, tried = levels.all(), levels.size()
-        broke = min(whole.index[~whole], default=math.inf)
+        kept, level = kept_all(rows), rows["connections"]
+        unbroken, tried = kept.groupby(level).all(), kept.groupby(level).size()
+        whole = (kept & ~_waiting(rows)).groupby(level).all()
+        broke = min(unbroken.index[~unbroken], default=math.inf)
         most = max(whole.index[whole & (whole.index < broke)], default=0)
-        beside = [n for level, n in tried.items() if level in (most, broke)]
+        beside = [n for at, n in tried.items() if at in (most, broke)]
         found[number] = _Limit(int(most), broke, int(max(tried.index)), beside)
     return found
 
