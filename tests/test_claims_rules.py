@@ -286,6 +286,40 @@ def test_connections_that_no_server_accepted_are_neither_carried_nor_lost(
     assert apply(trials, {**SURVIVES, "passes": passes}).verdict == verdict
 
 
+OUR_SIDE = [
+    {"failure": "unavailable: connections: 2000; allowed here: 1 to 1024"},
+    {"failure": "client-failed: client: no report"},
+    {"failure": "host-lost: b"},
+    {"label": "limit-bound:ports"},
+    {"label": "limit-bound:descriptors", "refused_reason": None},
+]
+SERVERS_SIDE = [
+    {"failure": "server-died: server: signal 11"},
+    {"failure": "no-connection: no connection was established"},
+    {"label": "limit-bound:descriptors", "refused_reason": "descriptors"},
+    {"label": "limit-bound:backlog", "refused_reason": None},
+]
+
+
+@pytest.mark.parametrize(
+    ("lost", "passes", "fails", "verdict"),
+    [
+        *((lost, [], [2000], OPEN) for lost in OUR_SIDE),
+        *((lost, [2000], [], OPEN) for lost in OUR_SIDE),
+        *((lost, [], [2000], HOLDS) for lost in SERVERS_SIDE),
+        *((lost, [2000], [], NOT) for lost in SERVERS_SIDE),
+    ],
+)
+def test_what_the_client_lacked_is_no_limit_of_a_server(lost, passes, fails, verdict):
+    trials = survivors({1000: (1,), 2000: (0,)})
+    for column, value in lost.items():
+        trials[column] = [None, value]
+    rule = {**SURVIVES, "passes": passes, "fails": fails}
+    assert apply(trials, rule).verdict == verdict
+    whole = survivors({1000: (1,), 2000: (1,)})
+    assert outlasts(whole, trials).verdict == (OPEN if verdict == OPEN else HOLDS)
+
+
 @pytest.mark.parametrize(
     ("epoll", "select", "verdict"),
     [

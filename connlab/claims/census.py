@@ -32,12 +32,13 @@ def survives(
     A cell passes when every trial of it kept all its connections and met no failure;
     it fails when none did. Levels that were not measured are named and left out, and
     so are those at which a trial ended with connections that the kernel kept and the
-    server had yet to accept: it neither carried nor lost them. A server that carried
+    server had yet to accept: it neither carried nor lost them. Trials that no server
+    could have passed do not count (`_put_to_servers`). A server that carried
     more than a level that was not measured carried that, too. A level is tried and not
     estimated, so that one trial tells; where they are too few for an interval, the
     finding says how many.
     """
-    cells = dict(list(select(trials, arm).groupby("connections")))
+    cells = dict(list(select(_put_to_servers(trials), arm).groupby("connections")))
     none = trials.iloc[:0]
     most = max((n for n, c in cells.items() if _outcome(c, True) == "right"), default=0)
     levels: dict[str, list[str]] = {}
@@ -54,6 +55,28 @@ def survives(
     if "wrong" in levels and "right" not in levels:
         return Finding("does not hold", why)
     return Finding("holds" if levels.keys() == {"right"} else "holds in part", why)
+
+
+_NO_CLIENT = ("unavailable: ", "client-failed: ", "host-lost: ")
+"""What failures begin with after which nobody knows what a server would have kept."""
+_OF_CLIENTS = ("limit-bound:descriptors", "limit-bound:ports")
+"""Labels of limits that a client may meet, too."""
+
+
+def _put_to_servers(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials that tell how many connections a server keeps.
+
+    Those without a client do not, nor do those whose client had no descriptors or
+    ports left for its own side of connections while the server refused nobody.
+    """
+    unknown = pd.Series(pd.NA, index=trials.index, dtype="string")
+    failure, label, refused = (
+        trials.get(name, unknown).astype("string")
+        for name in ("failure", "label", "refused_reason")
+    )
+    no_client = failure.str.startswith(_NO_CLIENT, na=False)
+    of_client = failure.isna() & refused.isna() & label.isin(_OF_CLIENTS)
+    return trials[~(no_client | of_client).astype(bool)]
 
 
 def _outcome(cell: pd.DataFrame, passing: bool) -> str:
@@ -84,7 +107,8 @@ def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     the fewest processes that tell the two apart decide. Where few trials made the
     levels on both sides of a limit, the finding says how many.
     """
-    sides = [_whole_up_to(measured(trials, cell)) for cell in (arm, baseline)]
+    tried = _put_to_servers(trials)
+    sides = [_whole_up_to(measured(tried, cell)) for cell in (arm, baseline)]
     why = "never measured with as many processes"
     for processes in sorted(sides[0].keys() & sides[1].keys()):
         y, x = (side[processes] for side in sides)
