@@ -193,6 +193,13 @@ def test_compare_names_what_is_missing():
     assert compare(near, "alike").why.startswith("a difference, which may")
 
 
+@pytest.mark.parametrize(("pool", "thread"), [(0, 100), (100, 0), (0, 0)])
+def test_what_is_never_above_zero_has_no_ratio(pool, thread):
+    judged = compare(two(pool, thread), "more")
+    assert (judged.verdict, judged.effect_text) == (OPEN, "")
+    assert "throughput_rps above 0" in judged.why
+
+
 def test_a_pair_has_the_interval_that_its_section_prints():
     trials = two(100, 300)
     fork = trials[trials.model == "thread"].assign(model="fork")

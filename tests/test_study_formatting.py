@@ -40,6 +40,7 @@ def made(value, half):
         (0.95, 0.0496, "0.95 [0.90, 0.9996]"),
         (5.0, math.nan, "5.0 (no interval)"),
         (1234.0, math.nan, "1200 (no interval)"),
+        (math.nan, math.nan, "— (no interval)"),
     ],
 )
 def test_no_digit_that_the_interval_does_not_carry(value, half, text):

@@ -93,6 +93,8 @@ def compare(
     y, x = (usable(trials, cell, metric, overlook) for cell in (arm, baseline))
     effect = as_printed(ratio(y, x, metric), metric, printed)
     of = effect_of(arm, baseline)
+    if math.isnan(effect.value):
+        raise Untestable(f"no trials of both with {metric} above 0")
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, of=of)
     limited = [client_bound(side, metric) for side in (y, x)]

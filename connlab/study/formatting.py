@@ -129,7 +129,7 @@ def number_text(interval: Interval, unit: str = "") -> str:
 
 
 def _places(interval: Interval) -> int:
-    carried, whole = decimals(interval), interval.value == round(interval.value)
+    carried, whole = decimals(interval), float(interval.value).is_integer()
     if not interval.determined or (interval.half_width == 0 and whole):
         return carried
     size = abs(interval.value) or interval.half_width
