@@ -273,6 +273,10 @@ def test_a_share_rises_where_it_does_in_all_trials(rule, limited, free, expected
     assert judged.verdict == expected
     if expected == HOLDS:  # in percent
         assert re.findall(r"[\d.]+", judged.why) == ["100", "100", "79", "81"]
+    frame = pd.DataFrame(rows)  # others wait in the kernel's queue
+    frame = frame.assign(accepted=frame["established"], established=1000)
+    waiting = claims.apply(frame, rule)
+    assert (waiting.verdict, waiting.why) == (judged.verdict, judged.why)
 
 
 # ---- the published data ----------------------------------------------------------

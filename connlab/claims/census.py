@@ -156,12 +156,12 @@ def serves_more(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     """Judge whether a larger share of clients is connected in one cell than another.
 
     All trials with a report count, flagged by gates or not: lost connections are what
-    the claim is about. Two cells differ when every share of the one lies beyond every
-    share of the other, which four trials of each show by chance once in 35 times.
-    Where the baseline leaves nobody out, no share can rise.
+    the claim is about. So are those that the kernel connected and that the server never
+    accepted, where it counts them. Two cells differ when every share of the one lies
+    beyond every share of the other, which four trials of each show by chance once in 35
+    times. Where the baseline leaves nobody out, no share can rise.
     """
-    sides = (measured(trials, cell) for cell in (arm, baseline))
-    y, x = ((rows["established"] / rows["connections"]).dropna() for rows in sides)
+    y, x = (_shares(measured(trials, cell)) for cell in (arm, baseline))
     why = f"{_range(y)} of the clients are connected, against {_range(x)}"
     if min(len(y), len(x)) < TRIALS_MIN:
         raise Untestable(f"shares need {TRIALS_MIN} trials of each cell")
@@ -174,6 +174,14 @@ def serves_more(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
     if y.max() < x.min():
         return Finding("does not hold", why)
     raise Untestable(why)
+
+
+def _shares(rows: pd.DataFrame) -> pd.Series:
+    """Return the share of the clients that were connected, in trials with a report."""
+    connected = rows["established"]
+    accepted = rows.get("accepted", connected)
+    fewer = (accepted < connected).fillna(False).astype(bool)
+    return (connected.mask(fewer, accepted) / rows["connections"]).dropna()
 
 
 def _range(shares: pd.Series) -> str:
