@@ -62,6 +62,16 @@ K1 = """- id: K1
 """
 
 
+OF_TRIALS = K1[K1.index("study:") :]
+RATES = """published: gutica-response-time.csv
+  rule:
+    rule: published_rates
+    clients: client
+    times: {epol_ms: 0.001}
+    by: cleints
+"""
+
+
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
@@ -75,6 +85,11 @@ K1 = """- id: K1
         ("poll, connections", "poll, conections", "factor 'conections'; did you mean"),
         ("study: response-time", "published: jones-mode.csv", "did you mean 'jones-m"),
         ("study: response-time", "published: jones-models.csv", "metric 'throughput_"),
+        ("expect: more", "factor: worker", "factor 'worker'; did you mean 'workers'"),
+        ("expect: more", "other: modle", "factor 'modle'; did you mean 'model'"),
+        (OF_TRIALS, RATES, "column 'client'; did you mean 'clients'"),
+        (OF_TRIALS, RATES, "column 'epol_ms'; did you mean 'epoll_ms'"),
+        (OF_TRIALS, RATES, "column 'cleints'; did you mean 'clients'"),
         ("study: response-time", "here: here", "want one of study, published"),
         ("says: A poll server", "says: A poll: a server", "stands in quotes"),
         ("- id: K1", "id: K1", "stands in quotes|want a list"),

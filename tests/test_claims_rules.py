@@ -879,6 +879,7 @@ def test_a_sum_of_parts_counts_how_many_came_out_how(parts, counts):
         (LESS | {"colour": "red"}, "colour"),
         (LESS | {"expect": "sideways"}, "sideways"),
         (LESS | IT_MATTERS, "size"),
+        ({"rule": "all_true", "column": "modle", "arm": {}}, "'modle'.*'model'"),
     ],
 )
 def test_rules_refuse_words_that_they_do_not_know(rule, word):

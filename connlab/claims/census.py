@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from connlab.claims.finding import Finding, Untestable, cell_text, if_few, measured
+from connlab.claims.finding import (
+    Finding,
+    RuleError,
+    Untestable,
+    cell_text,
+    if_few,
+    measured,
+)
+from connlab.drive.programs import unknown
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
 from connlab.study.frames import Cell, kept_all, select
@@ -194,6 +202,8 @@ def all_true(trials: pd.DataFrame, *, column: str, arm: Cell) -> Finding:
 
     A row without a value keeps the claim from holding whole.
     """
+    if column not in trials:
+        raise RuleError(f"rule all_true: {unknown('column', column, trials)}")
     values = select(trials, arm)[column]
     answers = values.dropna().astype(bool)
     if answers.empty:

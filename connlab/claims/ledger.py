@@ -138,9 +138,9 @@ def _entries(path: Path) -> list[Any]:
 def _unknown(claim: Claim) -> list[str]:
     """Name what a claim asks for that the project does not have.
 
-    Its studies, its published table, and of its rule the factors and metrics, which
-    are columns of trials or of that table. Ratios that a study prints, the floor of
-    study 00 and the 24 cases have columns of their own, which the run knows.
+    Its studies, its published table, and of its rule the factors, metrics and others
+    that are columns of trials or of that table. Ratios that a study prints, the floor
+    of study 00 and the 24 cases have columns of their own, which the run knows.
     """
     folder = schema.project_root() / "paper" / "published"
     studies = [*map(notebook.study_of, notebook.every()), CASES]
@@ -161,7 +161,7 @@ def _unknown(claim: Claim) -> list[str]:
 
 
 def _asked(rule: Any) -> Iterator[tuple[str, str]]:
-    """Give the factors and metrics that a rule and its parts name."""
+    """Give the factors, metrics and other columns that a rule and its parts name."""
     if not isinstance(rule, dict) or rule.get("rule") == "printed_ratio":
         return
     if "metric" in rule:
@@ -169,6 +169,10 @@ def _asked(rule: Any) -> Iterator[tuple[str, str]]:
     for side in ("arm", "baseline"):
         if isinstance(cell := rule.get(side), dict):
             yield from (("factor", name) for name in cell)
+    yield from (("factor", rule[key]) for key in ("factor", "other") if key in rule)
+    yield from (("column", rule[key]) for key in ("clients", "by") if rule.get(key))
+    if isinstance(times := rule.get("times"), dict):
+        yield from (("column", name) for name in times)
     for part in rule.get("parts") or ():
         yield from _asked(part)
 
