@@ -91,6 +91,8 @@ RATES = """published: gutica-response-time.csv
         (OF_TRIALS, RATES, "column 'epol_ms'; did you mean 'epoll_ms'"),
         (OF_TRIALS, RATES, "column 'cleints'; did you mean 'clients'"),
         ("study: response-time", "here: here", "want one of study, published"),
+        ("  conditions", "  quote: poll wins\n  conditions", "both quote and line"),
+        ("  conditions", "  line: 7\n  conditions", "both quote and line"),
         ("says: A poll server", "says: A poll: a server", "stands in quotes"),
         ("- id: K1", "id: K1", "stands in quotes|want a list"),
     ],

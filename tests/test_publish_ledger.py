@@ -66,6 +66,8 @@ def test_a_quotation_stands_beside_its_claim_with_its_line(tmp_path):
     row = "- {id: G1, quote: \"1000's 475 2,300\", columns: 'a, b', line: 7}\n"
     (tmp_path / "claims.yml").write_text(row)
     assert "“1000’s 475 2,300” (a, b; line 7)" in printed(paper=tmp_path)
+    (tmp_path / "claims.yml").write_text("- {id: G1, quote: ''}\n")
+    assert "(line" not in printed(paper=tmp_path)
 
 
 def test_the_reference_stands_behind_the_verdict():

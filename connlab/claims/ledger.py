@@ -83,6 +83,12 @@ class Claim(BaseModel):
             raise ValueError("a rule is wanted unless it is untestable")
         return self
 
+    @model_validator(mode="after")
+    def _quoted_with_its_line(self) -> Self:
+        if bool(self.quote) != (self.line is not None):
+            raise ValueError("want both quote and line, or neither")
+        return self
+
 
 @dataclass(frozen=True)
 class Judged:

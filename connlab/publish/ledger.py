@@ -95,7 +95,7 @@ def claims(
         rows.assign(
             source=[e.get("source", "") for e in entries],
             figure=[e["figure"] if e.get("figure") in shown else "" for e in entries],
-            quote=[_quotation(e) if "quote" in e else "" for e in entries],
+            quote=[_quotation(e) if e.get("quote") else "" for e in entries],
         ),
     )
 
