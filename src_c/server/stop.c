@@ -221,7 +221,7 @@ void stop_watch(int fd)
 {
     fd_bits_add(&connections, fd);
     if (requested)
-        shutdown(fd, SHUT_RD);
+        shutdown(fd, overdue ? SHUT_RDWR : SHUT_RD);
 }
 
 /* The handler sets `requested` and then reads the bits, we do the opposite, all

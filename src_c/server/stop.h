@@ -42,10 +42,11 @@ int stop_fd(void);
 void stop_watch_listener(int fd);
 void stop_unwatch_listener(int fd);
 
-/* Marks a connection as open, so that a stop ends it; unwatch before close.
- * Returns false once a stop has begun: its handler, in another thread, may hold
- * the descriptor at this moment, so that close(2) leaves the socket open for as
- * long. True: none ever will. */
+/* Marks a connection as open, so that a stop ends it, or cuts it at once where
+ * it is overdue already; unwatch before close. Returns false once a stop has
+ * begun: its handler, in another thread, may hold the descriptor at this
+ * moment, so that close(2) leaves the socket open for as long. True: none ever
+ * will. */
 void stop_watch(int fd);
 bool stop_unwatch(int fd);
 

@@ -81,11 +81,28 @@ static void it_begins_anew(void)
     close(ends[0][1]);
 }
 
+/* As one who waited for a worker until then. */
+static void who_is_opened_when_a_stop_is_overdue_is_cut(void)
+{
+    stop_install(-1);
+    raise(SIGTERM);
+    raise(SIGALRM); /* at once, not in 0.8 s */
+    assert(stop_overdue());
+    assert(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[0]) == 0);
+    stop_watch(ends[0][0]);
+    assert(ended(ends[0][0]));
+    assert(send(ends[0][0], "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE);
+    assert(!stop_unwatch(ends[0][0]));
+    close(ends[0][0]);
+    close(ends[0][1]);
+}
+
 int main(void)
 {
     net_raise_limits();
     a_stop_reaches_all();
     it_begins_anew();
+    who_is_opened_when_a_stop_is_overdue_is_cut();
     puts("test_stop: passed");
     return 0;
 }

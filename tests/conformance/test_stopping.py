@@ -27,10 +27,12 @@ from tests.conformance.harness import (
     eventually,
     fill,
     names,
+    receive,
     receive_all,
     refused,
     registry,
     serving,
+    settled,
 )
 
 MODELS = names()
@@ -52,6 +54,21 @@ def test_a_client_that_never_reads_cannot_delay_the_stop(model):
     with serving(model) as server, server.connect() as mute:
         fill(mute)
         assert server.stopped_in() < 3.0 * SLOWER
+
+
+@pytest.mark.parametrize("model", [n for n in MODELS if n in ("pool", "prefork-pass")])
+def test_who_waits_for_a_worker_until_a_stop_is_overdue_cannot_delay_it(model, root):
+    """The first is cut, which lets in the next, who does not read its answer either."""
+    flags = ["--workers", 1, "--workload", "http", "--root", root]
+    with serving(model, *flags) as server, server.clients(3) as mute:
+        for sock in mute:
+            sock.sendall(b"GET /large.bin HTTP/1.1\r\nHost: test\r\n\r\n")
+        assert receive(mute[0], 12) == b"HTTP/1.1 200"
+        settled(server.descriptors)
+        stats = server.stop()
+    assert stats["accepted"] == 3
+    assert stats["errors"] == {"EPIPE": 3}
+    assert stats["workers_lost"] == 0
 
 
 PARENT = """
