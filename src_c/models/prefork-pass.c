@@ -135,6 +135,15 @@ static void pass_accept_all(struct preforked *children, int *queue)
     }
 }
 
+/* Who was put into the queue when no child was left to take him out. */
+static void pass_refuse_rest(struct server *server, int take_fd)
+{
+    struct sockaddr_in6 peer;
+    for (int fd; (fd = pass_take(server, take_fd, &peer)) != ACCEPT_STOPPED;)
+        if (fd >= 0)
+            net_refuse(server, fd, REFUSED_STOPPING);
+}
+
 static int prefork_pass_run(struct server *server)
 {
     int queue[QUEUE_FDS] = {[WAITING] = -1};
@@ -152,6 +161,7 @@ static int prefork_pass_run(struct server *server)
         pass_accept_all(&children, queue);
     close(queue[PUT]);
     preforked_end(&children);
+    pass_refuse_rest(server, queue[TAKE]);
     close(queue[TAKE]);
     return started ? 0 : -1;
 }

@@ -121,6 +121,21 @@ def test_a_child_that_is_started_late_keeps_no_connection_open(model):
             assert sock.recv(1) == b""
 
 
+@pytest.mark.parametrize("model", {"prefork-pass"} & {*names()})
+def test_who_waits_for_a_child_that_is_dead_is_refused_by_a_stop_and_counted(model):
+    """Such a client lay in the queue between the processes, and was closed with it."""
+    with serving(model, "--workers", 1) as server, server.clients(2) as socks:
+        assert echoes(socks[0])
+        settled(server.descriptors)
+        with server.halted():
+            os.kill(children(server)[0], signal.SIGKILL)
+            server.process.send_signal(signal.SIGTERM)
+        stats = server.stop()
+        assert socks[1].recv(1) == b""
+    assert stats["accepted"] == 1
+    assert stats["refused"]["stopping"] == stats["refused_total"] == 1
+
+
 @contextlib.contextmanager
 def copies(model: str, preexec: Callable[[], None] | None = None) -> Iterator[Server]:
     """Two copies of a model behind a port, which may end with another status than 0."""
