@@ -34,8 +34,8 @@ enum { EVENTS = 8, SWEEP_NS = 20000000 };
 struct pool {
     int epoll_fd;
     struct client_list clients;
-    _Atomic unsigned untold; /* workers that have not seen the stop */
-    uint64_t swept_ns;       /* worker 0's: the last client_list_cut() */
+    _Atomic unsigned untold;   /* workers that have not seen the stop */
+    _Atomic uint64_t swept_ns; /* when client_list_cut() was last called */
     unsigned made;
     struct loop *loops[]; /* of each worker */
 };
@@ -44,6 +44,8 @@ struct pool_worker {
     struct pool *pool;
     int own_fd;           /* connections to Redis, and pool->epoll_fd */
     unsigned redis_conns; /* how many such connections there are */
+    int64_t sweep_ns;     /* after which it calls client_list_cut(), if
+                           * nobody else has */
 };
 
 static bool epoll_pool_control(struct loop *loop, int operation,
@@ -90,19 +92,21 @@ static const struct poller epoll_pool_poller = {
     .drop = epoll_pool_drop,
 };
 
-/* With --timeout-…, worker 0 looks at all clients every SWEEP_NS. */
+/* With --timeout-…, worker 0 looks at all clients every SWEEP_NS; while it is
+ * busy, worker 1 every 2 SWEEP_NS, and so on: hundreds of workers that wait
+ * need not all wake every SWEEP_NS. */
 static int64_t epoll_pool_timeout_ns(struct loop *loop)
 {
     const struct pool_worker *self = loop->state;
-    int64_t timeout_ns = reactor_timeout_ns(loop);
-    if (!loop->timed || loop != self->pool->loops[0])
+    int64_t timeout_ns = reactor_timeout_ns(loop), sweep_ns = self->sweep_ns;
+    if (!loop->timed)
         return timeout_ns;
     uint64_t now = clock_now_ns();
-    if (now - self->pool->swept_ns >= SWEEP_NS) {
-        client_list_cut(loop->clients, now);
+    if (now >= self->pool->swept_ns + (uint64_t)sweep_ns) {
         self->pool->swept_ns = now;
+        client_list_cut(loop->clients, now);
     }
-    return timeout_ns < 0 || timeout_ns > SWEEP_NS ? SWEEP_NS : timeout_ns;
+    return timeout_ns < 0 || timeout_ns > sweep_ns ? sweep_ns : timeout_ns;
 }
 
 /* Waits on the shared set; or, with connections to Redis, on a set of one's own
@@ -210,6 +214,7 @@ static struct loop *pool_worker_new(struct server *server, struct pool *pool,
     if (!self)
         return NULL;
     self->pool = pool;
+    self->sweep_ns = (int64_t)SWEEP_NS * (worker + 1);
     struct loop *loop =
         loop_new(server, model_slot(server, worker), &epoll_pool_poller, self);
     if (!loop) {

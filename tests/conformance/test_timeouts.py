@@ -29,6 +29,7 @@ from tests.conformance.harness import (
     reset,
     serving,
     settled,
+    unsanitized,
 )
 
 LIMIT_S = 0.25 * SLOWER
@@ -208,6 +209,26 @@ def test_clients_who_hold_every_worker_hold_it_for_so_long(model):
             assert echoes(late)
             assert time.monotonic() - start < LIMIT_S + SLACK_S
         assert [receive_all(sock) for sock in silent] == [b""] * workers
+
+
+@unsanitized
+@pytest.mark.timed
+def test_a_limit_holds_though_all_but_one_worker_are_busy(preloaded):
+    """One of them looked for who is late: worker 0, busy in 15 of 16 such runs."""
+    flags = ["--workers", 16, "--timeout-idle", LIMIT_S]
+    preexec = preloaded("faults.c", SEND_MS=3000)
+    with (
+        serving("epoll-pool", *flags, preexec=preexec) as server,
+        contextlib.ExitStack() as busy,
+    ):
+        for _ in range(15):
+            busy.enter_context(server.connect()).sendall(b"hello")
+            time.sleep(0.02)
+        since = time.monotonic()
+        with server.connect() as silent:
+            assert until_closed(silent) == b""
+        assert time.monotonic() - since < LIMIT_S + SLACK_S
+        assert server.stop()["timeouts"]["idle"] == 1
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "soon", "1s", "86401", ""])
