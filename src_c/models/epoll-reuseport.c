@@ -54,6 +54,8 @@ static unsigned reuseport_make(struct server *server,
         if (!own->loop)
             break;
     }
+    if (made < workers)
+        workers_warn(server, made, "epoll_create1");
     workers_close_rest(server, made);
     return made;
 }

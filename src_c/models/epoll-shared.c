@@ -42,6 +42,8 @@ static unsigned epoll_shared_make(struct server *server, struct loop **loops)
     unsigned made = 0, workers = model_workers(server);
     while (made < workers && (loops[made] = epoll_et_new(server, made)))
         made++;
+    if (made < workers)
+        workers_warn(server, made, "epoll_create1");
     return made;
 }
 

@@ -65,6 +65,20 @@ def test_a_set_that_no_more_sets_may_hold_is_waited_on_by_fewer_workers():
     assert "500 of 600 workers started: epoll_create1 or epoll_ctl" in server.stderr
 
 
+@unsanitized
+@pytest.mark.parametrize(
+    ("model", "workers"), [("epoll-shared", 64), ("epoll-reuseport", 20)]
+)
+def test_with_descriptors_for_fewer_loops_it_says_how_many_there_are(model, workers):
+    """It said why there was no further one, not that it went on, nor with how many."""
+    preexec = limit_descriptors(40)
+    with serving(model, "--workers", workers, preexec=preexec) as server:
+        stats = server.stop()
+    made = stats["workers_started"]
+    assert 0 < made < workers
+    assert f"{made} of {workers} workers started: epoll_create1: " in server.stderr
+
+
 @pytest.mark.parametrize("model", names(queue=True))
 def test_one_is_served_one_waits_and_the_rest_are_refused(model):
     with serving(model, "--workers", 1, "--queue", 1) as server:
