@@ -11,7 +11,17 @@ import pytest
 from drive_fakes import manifest, measure, models, rows
 
 from connlab import schema
-from connlab.drive import capacity, flags, gates, grid, interleaving, machine, turns
+from connlab.drive import (
+    capacity,
+    flags,
+    gates,
+    grid,
+    interleaving,
+    machine,
+    stopping,
+    sweeps,
+    turns,
+)
 from connlab.drive.host import Ended
 from connlab.intervals import ratios
 from connlab.schema import project_root
@@ -608,6 +618,28 @@ def test_parts_of_a_set_carry_the_baseline_and_are_resumed(
     assert (left.trials, left.resumed) == (0, 12)
     again = swept(tmp_path, names)
     assert (again.done, again.resumed) == (0, 12)
+
+
+def test_ratios_are_of_the_set_that_was_measured_however_room_divides_it_now(
+    client_program, tmp_path, monkeypatch
+):
+    """Who stood in another part than its baseline had none, and was measured on."""
+    log_ratios, found = sweeps._Sweep._log_ratios, []
+
+    def noted(*arguments):
+        found.append(log_ratios(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(sweeps._Sweep, "_log_ratios", noted)
+    monkeypatch.setattr(stopping, "is_used", lambda row: True)
+    names = ["epoll", "poll", "select"]
+    swept(tmp_path, names)
+    first = sorted(map(str, found))
+    found.clear()
+    monkeypatch.setattr(capacity, "CONNECTIONS_MOST", 8)
+    again = swept(tmp_path, names)
+    assert (again.done, again.resumed) == (0, 12)
+    assert sorted(map(str, found)) == first
 
 
 def test_a_baseline_that_a_crash_left_alone_is_that_of_its_set_once_measured(

@@ -394,8 +394,8 @@ class _Sweep:
         """Return a trial's log ratios to the baseline, a cell; of itself there is none.
 
         It is held against those trials of its set that count, of `rows` and of those on
-        disk; of a key that a crash left there, and that was measured once more, the new
-        one.
+        disk, where room divides the set otherwise than when it was measured; of a key
+        that a crash left there, and that was measured once more, the new one.
         """
         from connlab import rounds  # late: a first server starts before numpy is loaded
 
@@ -406,6 +406,8 @@ class _Sweep:
         if name is None:
             return dict.fromkeys(metrics)
         there = self.plan.copies(baseline, slot.repeat, name, self.kept)
+        own = {self.plan.key(baseline, slot.repeat)}
+        there |= {key: self.kept[key] for key in own & self.kept.keys()}
         there |= {row["key"]: row for s, row in rows.items() if s.cell == baseline}
         used = [
             row
