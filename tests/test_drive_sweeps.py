@@ -18,7 +18,17 @@ from conftest import wait_for
 from drive_fakes import FAKES, alive, full, manifest, rows, sweep, sweep_in_process
 
 from connlab import drive, schema
-from connlab.drive import gates, location, machine, plan, stopping, store, sweeps
+from connlab.drive import (
+    gates,
+    grid,
+    interleaving,
+    location,
+    machine,
+    plan,
+    stopping,
+    store,
+    sweeps,
+)
 from connlab.study import load
 from connlab.study.frames import RunWarning
 
@@ -428,6 +438,27 @@ def half_a_second_each(monkeypatch):
 def test_a_budget_pays_for_earlier_trials_and_all_of_this_call():
     under_way = drive_fakes.under_way(resumed_s=3.0, began=time.monotonic() - 500)
     assert 503 <= under_way.spent_s < 600
+
+
+@pytest.mark.parametrize(
+    ("left", "spent_s", "is_out"),
+    [
+        (range(5), 6.0, False),  # six servers of 1 s: it was taken for 7.2 s
+        (range(5), 6.8, True),
+        ([3], 10.0, False),  # itself and a baseline: 2 s
+        ([3], 10.8, True),
+    ],
+)
+def test_a_budget_pays_for_carried_baselines_once(left, spent_s, is_out):
+    """Trials of their set hold their time; they were paid for beside these."""
+    slots = tuple(grid.Slot(cell, 1, 1, cell) for cell in range(5))
+    group = interleaving.Group(slots, (interleaving.Set((0, 1, 2, 3, 4), 0, "t"),))
+    assert len(group.all) == 6
+    under_way = drive_fakes.under_way(resumed_s=spent_s, began=time.monotonic())
+    under_way.plan.rule = stopping.Rule(1, 9, {}, budget_s=12.4)
+    under_way.rows = [[{"seconds": 6 / 5}] for _ in slots]
+    todo = group.without([slot for slot in slots if slot.cell not in left])
+    assert under_way._out_of_budget(group, todo) is is_out
 
 
 @pytest.mark.usefixtures("half_a_second_each")

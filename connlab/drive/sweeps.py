@@ -309,7 +309,8 @@ class _Sweep:
             self.resumed_s += sum(row["seconds"] for row in rows.values())
             todo = group.without(rows)
             if todo.slots:
-                measured = None if self._out_of_budget(todo) else self._measured(todo)
+                spent = self._out_of_budget(group, todo)
+                measured = None if spent else self._measured(todo)
                 if measured is None:
                     return
                 rows |= measured
@@ -446,14 +447,19 @@ class _Sweep:
             for cell, rows in enumerate(self.rows)
         ]
 
-    def _out_of_budget(self, group: interleaving.Group) -> bool:
+    def _out_of_budget(
+        self, group: interleaving.Group, todo: interleaving.Group
+    ) -> bool:
+        """Whether what is left `todo` of a group would take more than there is."""
         rule = self.plan.rule
         if rule.budget_s is None:
             return False
         guesses_s = self._guesses_s()
         blocks = min(map(len, self.rows))
         longer = _NO_INTERVALS_YET if blocks < TRIALS_MIN <= rule.n_min else 1
-        wanted_s = sum(guesses_s[slot.cell] for slot in group.all)
+        # those of its slots hold the time of carried baselines
+        whole_s = sum(guesses_s[slot.cell] for slot in group.slots)
+        wanted_s = whole_s * len(todo.all) / len(group.all)
         if self.spent_s + wanted_s <= longer * rule.budget_s:
             return False
         text = duration_text(rule.budget_s)
