@@ -117,6 +117,13 @@ def test_patience_grows_with_what_is_asked():
     assert trials.timeout_s(base | {"connections": 100, "connect_rate": 1}) > 100
 
 
+@pytest.mark.parametrize("wait", ["connect_timeout", "drain"])
+def test_a_client_has_the_time_to_wait_as_long_as_it_shall(wait):
+    """One that was to drain for 30 s was taken for one that hangs, and killed."""
+    base = {"duration": 1.0, "warmup": 0.1, "connections": 3}
+    assert trials.timeout_s(base | {wait: 30.0}) > 1 + 30
+
+
 def test_of_a_traceback_a_reason_keeps_what_went_wrong():
     code = "def f(): raise OSError(98, 'taken') from None\nf()"
     traceback = python("-c", code).stderr

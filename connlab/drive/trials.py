@@ -122,7 +122,10 @@ def not_measured(model: schema.Model, kind: str, reason: str) -> Outcome:
 
 
 def timeout_s(factors: Mapping[str, Any]) -> float:
-    """Return how long a client may take, with ample time to connect."""
+    """Return how long a client may take, with ample time to connect.
+
+    And with all the time that the factors say it shall wait beside its window.
+    """
     lasting = longest_s(factors)
     if factors.get("requests") is not None:
         lasting = max(120.0, factors.get("timeout") or 0.0)
@@ -130,8 +133,9 @@ def timeout_s(factors: Mapping[str, Any]) -> float:
         lasting += factors["duration"]
     connections = factors.get("connections") or 1
     connecting = connections / (factors.get("connect_rate") or 500)
-    before = (factors.get("settle") or 0) + factors.get("warmup", 0)
-    return lasting + before + connecting + 15
+    waits = ("connect_timeout", "settle", "warmup", "drain")
+    waiting = sum(factors.get(name) or 0 for name in waits)
+    return lasting + waiting + connecting + 15
 
 
 def longest_s(factors: Mapping[str, Any]) -> float:
