@@ -20,7 +20,7 @@ interval.
 
 import math
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -131,11 +131,11 @@ def intervals(
     by = [by] if isinstance(by, str) else list(by)
     trials = trials[~carried(trials)]
     good = _usable(trials, metric, [*by, metric, "label"])
-    groups = dict(list(good.groupby(by, dropna=False)))
+    groups = {_cell_key(cell): used for cell, used in good.groupby(by, dropna=False)}
     rows = []
     for counted in count_cells(trials, by).itertuples(index=False):
         cell = tuple(counted[: len(by)])
-        used = groups.get(cell, good.iloc[:0])
+        used = groups.get(_cell_key(cell), good.iloc[:0])
         i = interval(used[metric])
         if is_at_most_1(metric) and i.hi > 1:
             i = replace(i, hi=max(1.0, i.value))
@@ -143,6 +143,11 @@ def intervals(
         rows.append((*cell, metric, *_numbers(i), *about))
     columns = [*by, "metric", *NUMBERS, "trials", "bound", "reason"]
     return pd.DataFrame(rows, columns=columns).sort_values(by, ignore_index=True)
+
+
+def _cell_key(levels: Iterable[Hashable]) -> tuple:
+    """Return the levels of a cell as they are found again: NaN equals no other NaN."""
+    return tuple(None if pd.isna(level) else level for level in levels)
 
 
 def as_cells(

@@ -137,6 +137,18 @@ def test_a_cell_counts_what_may_be_used_and_says_why_the_rest_may_not():
     assert math.isnan(poll["value"])
 
 
+def test_a_number_that_was_not_set_makes_a_cell_that_has_its_trials():
+    """Beside slices of 20 ms, those measured alone had a cell without any."""
+    rates = [10.0, 11.0, 9.0, 12.0, 10.0]
+    slices = [20.0] * 5 + [math.nan] * 5
+    frame = trials({"epoll": rates, "poll": rates}, slice=slices)
+    for by in (["model", "slice"], ["slice"]):
+        table = intervals(frame, "throughput_rps", by)
+        assert table["slice"].isna().tolist() == [False, True]
+        assert table["n"].tolist() == table["trials"].tolist() == [5, 5]
+        assert table["hi"].tolist() == [interval(rates).hi] * 2
+
+
 def test_a_cell_without_a_usable_trial_is_not_bound_and_an_empty_frame_has_no_cell():
     frame = trials({"epoll": [10.0, 11.0], "poll": [20.0, 21.0]})
     frame = frame.assign(ok=frame["model"] == "epoll").astype({"label": "string"})
