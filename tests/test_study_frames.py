@@ -274,6 +274,18 @@ def test_half_a_run_has_a_warning(tmp_path, changes, warning, recwarn):
     assert warning in said[0] if warning else not said
 
 
+def test_of_half_a_run_carried_baselines_are_none_of_the_planned_trials(tmp_path):
+    """A sweep that was killed after its first trial was told to have 2 of 40."""
+    made.write(tmp_path, [PROGRESS | {"state": "running"}], file="progress.json")
+    lines = made.sweep(("epoll",), (10,), blocks=2)
+    for line in lines:
+        line["turns"] = {"set": "s", "carried": line["block"] == 1, "beside": 2}
+        line["turns"] |= {"slice_ms": 21.0, "lead_in_ms": 1.0}
+        line["turns"] |= {"round": [], "lead_in_requests": [], "requests": []}
+    with pytest.warns(frames.RunWarning, match="still running: 1 of 40"):
+        made.load(tmp_path, lines)
+
+
 def test_missing_runs_and_studies_name_those_that_exist(tmp_path):
     made.write(tmp_path, [made.trial()])
     with pytest.raises(frames.NoTrials, match="mean 'response-time'"):

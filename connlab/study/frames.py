@@ -146,7 +146,7 @@ def load(
         frame = _only(frame, only, notes)
     frame = _accepting(frame, accept, notes)
     folder = schema.study_folder(run, study, root=root)
-    _note_half_run(folder, len(frame), notes)
+    _note_half_run(folder, int((~carried(frame)).sum()), notes)
     models = (load_manifest(run, root=root).get("registry") or {}).get("models", ())
     frame.attrs = {
         "run": run,
