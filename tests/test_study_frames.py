@@ -297,6 +297,7 @@ def test_missing_runs_and_studies_name_those_that_exist(tmp_path):
 def test_a_newer_schema_is_refused_by_name(tmp_path):
     with pytest.raises(frames.RunError, match="schema 99"):
         made.load(tmp_path, [{"schema": 99, "key": "x"}])
+    assert len(made.load(tmp_path, [made.trial() | {"schema": 99}])) == 1
 
 
 def test_a_study_without_a_whole_trial_is_no_frame(tmp_path):

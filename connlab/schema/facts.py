@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 SCHEMA = 1
-"""The version of these lines; a reader refuses another."""
+"""The version of these lines; a newer one is refused where it is no `Trial` here."""
 
 
 class Facts(BaseModel):

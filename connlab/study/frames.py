@@ -127,7 +127,7 @@ def load(
         No such run or study; no trial that is as `only`.
     RunError
         Trials of different environments (kernel, CPU, mitigations, binaries), or of a
-        newer schema.
+        newer schema that this version cannot read.
 
     Warns
     -----
