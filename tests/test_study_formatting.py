@@ -53,6 +53,8 @@ def test_no_digit_that_the_interval_does_not_carry(value, half, text):
         # a bound above zero is not printed as zero
         (4.2, 37, 337, "37 [4, 337]"),
         (0.03, 0.4, 10.6, "0.40 [0.03, 10.60]"),
+        # nor one below it
+        (-0.5, -0.26, -0.02, "−0.26 [−0.50, −0.02]"),
         # unless it is as good as zero
         (0.5, 1000, 1999.5, "1000 [0, 2000]"),
         # the shorter side of a ratio carries its digits

@@ -9,10 +9,10 @@ shorter one counts, so that 0.9 is not printed as 1 below a 5.8. Without an inte
 two digits are printed, because nobody knows more, and the text says that there is none.
 
 More than four digits help no reader. Bounds that then read like the number itself are
-left out: 5101 threads and not 5101 [5101, 5101]. A bound above 0 is not rounded to 0,
-nor one beside 1 onto it, since the verdict on a ratio is whether its interval holds 1:
-0.92 [0.85, 0.9996]. Nearer than 0.0001 it is printed as that far from 1, unless the
-interval carries finer digits.
+left out: 5101 threads and not 5101 [5101, 5101]. Where both bounds lie on one side of 0
+neither is rounded to 0, nor one beside 1 onto it, since the verdict on a ratio is
+whether its interval holds 1: 0.92 [0.85, 0.9996]. Nearer than 0.0001 it is printed as
+that far from 1, unless the interval carries finer digits.
 
 What is printed with bounds is remembered (`printed_in`): the paper shows n and method
 of each number, which a sentence does not carry.
@@ -135,11 +135,8 @@ def _places(interval: Interval) -> int:
     size = abs(interval.value) or interval.half_width
     most = _MOST_DIGITS - 1 - math.floor(math.log10(size)) if size else carried
     places = min(carried, most)
-    while (
-        places < _FINEST
-        and interval.lo > 1e-3 * size
-        and round(interval.lo, places) == 0
-    ):
+    nearest = max(interval.lo, -interval.hi)  # to 0; negative where that lies between
+    while places < _FINEST and nearest > 1e-3 * size and round(nearest, places) == 0:
         places += 1
     return places
 
