@@ -133,6 +133,8 @@ def test_a_text_of_two_estimates_is_remembered_with_each():
     [
         (f.plain(15_000), "15000"),
         (f.plain(1000.4), "1000"),
+        (f.plain(999.7), "1000"),
+        (f.plain(999.4), "999"),
         (f.plain(0.5), "0.5"),
         (f.plain(100.0), "100"),
         (f.rounded(100_000, 0), "100\u202f000"),

@@ -167,7 +167,7 @@ def printed_in(texts: Iterable[str]) -> list[dict[str, Any]]:
 
 def plain(value: float) -> str:
     """Return a setting or a label with few digits: 100, 0.5, 15000."""
-    if value == int(value) or abs(value) >= 1000:
+    if value == int(value) or abs(value) >= 999.5:  # which three digits round to 1e+03
         return rounded(value, 0)
     return f"{value:.3g}"
 
