@@ -57,8 +57,8 @@ _PAGE = b"""#set page(width: auto, height: auto, margin: 0pt)
 _SMALL = 8.0
 #: inches between ticks whose labels do not touch, and beside names between facets
 _LINE, _GAP = 0.16, 0.3
-#: height of a line of crosses, as a share of the facet's
-_CROSS = 0.05
+#: height of a line of crosses, as a share of the facet's, and that of all at most
+_CROSS, _CROSSES = 0.05, 0.6
 _LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": FAINT, "relpos": (0, 0.5)}
 _OUTSIDE = {"textcoords": "axes fraction", "va": "center", "arrowprops": _LEADER}
 _OUTSIDE |= {"annotation_clip": False}
@@ -436,7 +436,9 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
     """
     colors = palette(trials)
     lost = {ax: _lost(_within(trials, facet), x) for ax, facet in _facets(grid)}
-    share = _CROSS * max(map(len, lost.values()))
+    lines = max(map(len, lost.values()))
+    height = min(_CROSS, _CROSSES / max(lines, 1))  # or many would leave no room
+    share = height * lines
     first = axes_of(grid)[0]
     scale = first.yaxis.get_transform()
     low, high = scale.transform(np.array(first.get_ylim()))
@@ -446,7 +448,7 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
         for rank, (model, levels) in enumerate(by_model.items()):
             ax.plot(
                 levels,
-                [1 - _CROSS * (rank + 0.5)] * len(levels),
+                [1 - height * (rank + 0.5)] * len(levels),
                 "x",
                 color=colors.get(model, INK),
                 transform=ax.get_xaxis_transform(),

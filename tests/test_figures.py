@@ -98,6 +98,24 @@ def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone(once_more)
     assert ends["poll"] == (10, 1.0)
 
 
+@pytest.mark.parametrize("many", [20, 27])
+def test_crosses_of_many_models_leave_the_curves_their_room(many):
+    """As in study 04, whose models stand in one facet: its axis was turned over."""
+    rows = [(f"model-{i}", x) for i in range(many) for x in (10, 20)]
+    trials = pd.DataFrame(rows, columns=["model", "x"])
+    trials = trials.assign(y=1.0, family="readiness", ok=trials["x"] == 10)
+    grid = curves(" ".join(trials), trials[counted(trials)].to_numpy().tolist())
+    low, high = grid.ax.get_ylim()
+    figures.failed(grid, trials, x="x")
+    bottom, top = grid.ax.get_ylim()
+    assert bottom == low
+    crosses = [line for line in grid.ax.get_lines() if line.get_marker() == "x"]
+    heights = [line.get_ydata()[0] for line in crosses]
+    assert len(heights) == many
+    assert 0.3 < (high - low) / (top - low) < min(heights)
+    assert max(heights) < 1
+
+
 @pytest.mark.parametrize(
     ("levels", "ticks"),
     [
