@@ -225,11 +225,9 @@ def line_ends(grid: sns.FacetGrid) -> None:
     grid : FacetGrid
         From ``sns.relplot(kind="line")`` with ``hue`` and ``legend="full"``.
     """
-    levels = {}
-    if legend := grid.legend:
-        for handle, text in zip(legend.legend_handles, legend.texts, strict=True):
-            levels[mpl.colors.to_hex(handle.get_color())] = text.get_text()
-        legend.remove()
+    levels = {mpl.colors.to_hex(c): name for name, c in _in_legend(grid).items()}
+    if grid.legend:
+        grid.legend.remove()
     marks = _marks(list(levels))
     _name_outer_axes(grid)
     grid.figure.draw_without_rendering()
@@ -251,6 +249,14 @@ def line_ends(grid: sns.FacetGrid) -> None:
     _make_room(grid.figure, axes_of(grid))
     for ax in axes_of(grid):
         _find_room(ax)
+
+
+def _in_legend(grid: sns.FacetGrid | Axes) -> dict[str, Any]:
+    """Return the colour of each line that the legend of a grid names."""
+    if not (isinstance(grid, sns.FacetGrid) and grid.legend):
+        return {}
+    entries = zip(grid.legend.legend_handles, grid.legend.texts, strict=True)
+    return {text.get_text(): handle.get_color() for handle, text in entries}
 
 
 def _marks(colors: Sequence[str]) -> dict[str, tuple[Any, str]]:
@@ -434,7 +440,7 @@ def failed(grid: sns.FacetGrid | Axes, trials: pd.DataFrame, *, x: str) -> None:
 
     The axis grows by the room that the crosses need, a line for each model.
     """
-    colors = palette(trials)
+    colors = palette(trials) | _in_legend(grid)  # which may be that of more models
     lost = {ax: _lost(_within(trials, facet), x) for ax, facet in _facets(grid)}
     lines = max(map(len, lost.values()))
     height = min(_CROSS, _CROSSES / max(lines, 1))  # or many would leave no room

@@ -98,6 +98,21 @@ def test_crosses_of_lost_cells_leave_the_curves_and_their_names_alone(once_more)
     assert ends["poll"] == (10, 1.0)
 
 
+def test_a_cross_has_the_colour_of_its_line_where_few_of_a_family_are_drawn():
+    """As in study 01: shades of two were those of other models among four."""
+    rows = [(model, x) for model in "abcd" for x in (10, 20)]
+    trials = pd.DataFrame(rows, columns=["model", "x"])
+    trials = trials.assign(y=1.0, family="readiness", ok=True)
+    trials.loc[trials.index[-1], "ok"] = False
+    few, colors = trials[trials["model"].isin(["a", "d"])], figures.palette(trials)
+    used = few[counted(few)].to_numpy().tolist()
+    grid = curves(" ".join(few), used, palette=colors)
+    figures.failed(grid, few, x="x")
+    (cross,) = [line for line in grid.ax.get_lines() if line.get_marker() == "x"]
+    drawn, wanted = map(mpl.colors.to_hex, (cross.get_color(), colors["d"]))
+    assert drawn == wanted != mpl.colors.to_hex(figures.palette(few)["d"])
+
+
 @pytest.mark.parametrize("many", [20, 27])
 def test_crosses_of_many_models_leave_the_curves_their_room(many):
     """As in study 04, whose models stand in one facet: its axis was turned over."""
