@@ -208,7 +208,8 @@ def log_y(grid: sns.FacetGrid | Axes) -> None:
         decades = np.log10(np.divide(*ax.get_ylim()[::-1]))
         close = 3 * decades > height / _LINE
         ax.yaxis.set_major_locator(LogLocator(subs=(1,) if close else (1, 2, 5)))
-        ax.yaxis.set_major_formatter(lambda v, _: plain(v) if v >= 1000 else f"{v:.3g}")
+        # between 1, 2 and 5 ticks may stand at 102.5 and 105
+        ax.yaxis.set_major_formatter(lambda v, _: plain(v) if v >= 1e5 else f"{v:g}")
         ax.yaxis.set_minor_formatter(NullFormatter())
 
 

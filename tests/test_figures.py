@@ -190,6 +190,19 @@ def test_a_picture_is_the_same_in_print_and_below_its_cell(tmp_path, monkeypatch
     assert not plt.fignum_exists(ax.figure.number)  # or it would be shown twice
 
 
+@pytest.mark.parametrize(("low", "high"), [(105, 127), (1005, 1027), (8, 30_000)])
+def test_a_tick_of_a_logarithmic_axis_is_called_by_its_own_number(low, high):
+    """Where no 1, 2 or 5 is near, one at 107.5 was called 108."""
+    ax = plt.subplots(figsize=(3, 2))[1]
+    ax.plot([1, 2], [low, high])
+    ax.set_ylim(low, high)
+    figures.log_y(ax)
+    called = ax.yaxis.get_major_formatter()
+    ticks = [tick for tick in ax.get_yticks() if low <= tick <= high]
+    assert len(ticks) > 2
+    assert [float(called(tick, 0)) for tick in ticks] == pytest.approx(ticks)
+
+
 def test_a_facet_without_a_value_does_not_hide_those_of_others():
     rows = pd.DataFrame({"x": [1, 2, 1, 2], "of": ["a", "a", "b", "b"]})
     rows["y"] = [5.0, 7.0, float("nan"), float("nan")]
