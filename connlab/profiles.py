@@ -62,7 +62,8 @@ def names() -> list[str]:
 def load(name: str) -> Profile:
     """Read a profile and check that each notebook in it exists.
 
-    ProfileError names the profile or the notebook, and those there are.
+    ProfileError names the profile or the notebook, and those there are; of seconds that
+    are none what is allowed.
     """
     path = home() / f"{name}.yaml"
     if not path.is_file():
@@ -78,9 +79,13 @@ def load(name: str) -> Profile:
     notebooks, seconds = (
         _table(data.get(key), f"{path.name}: {key}") for key in ("notebooks", "seconds")
     )
-    for stem in notebooks:
+    for stem in (*notebooks, *seconds):
         if stem not in stems:
             raise ProfileError(f"{path.name}: {_unknown('notebook', stem, stems)}")
+    for stem, took in seconds.items():
+        if type(took) not in (int, float) or not took >= 0:
+            where = f"{path.name}: seconds: {stem}"
+            raise ProfileError(f"{where}: {took!r}; allowed: a number from 0 on")
     return Profile(
         name=name,
         about=str(data.get("about", "")),
