@@ -266,8 +266,14 @@ class Kernels:
             self._spare.end()
 
     def take(self) -> _Kernel:
-        """Return the kernel that was prepared, or one that has not started."""
+        """Return the kernel that was prepared, or one that has not started.
+
+        One that died while it waited is of no use: Jupyter would not start it again.
+        """
         kernel, self._spare = self._spare, None
+        if kernel and not kernel.is_alive():
+            kernel.end()
+            kernel = None
         return kernel or _Kernel(forked=self.forked)
 
     async def prepare(self) -> None:
@@ -317,6 +323,11 @@ class _Kernel:
             cwd=str(project_root()),
             extra_arguments=["--HistoryManager.hist_file=:memory:"],
         )
+
+    def is_alive(self) -> bool:
+        from jupyter_core.utils import run_sync
+
+        return run_sync(self.manager.is_alive)()
 
     def end(self) -> None:
         from jupyter_core.utils import run_sync

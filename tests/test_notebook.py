@@ -127,6 +127,18 @@ def test_the_next_kernel_starts_while_a_notebook_draws(books, run):
     assert kernels_here() == []
 
 
+def test_a_kernel_that_died_while_it_waited_fails_no_notebook(books, run):
+    """As one that was killed for its memory while the notebook before drew."""
+    write(books / "03-draws.ipynb", "def Report(): print('drawn')", "Report()")
+    with notebook.Kernels() as kernels:
+        run("3", kernels=kernels)
+        (waiting,) = kernels_here()
+        os.kill(waiting, signal.SIGKILL)
+        wait_for(lambda: not is_running(waiting))
+        assert texts(run("1", kernels=kernels)).startswith("r 1 ")
+    assert kernels_here() == []
+
+
 def test_forked_kernels_import_once_and_share_nothing_else(books, run, monkeypatch):
     values = "os.getpid(), os.getsid(0), os.getcwd(), os.getenv('ASKED')"
     tells = f"import os, sys\nprint({values}, 'seaborn' in sys.modules)"
