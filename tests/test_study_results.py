@@ -165,4 +165,6 @@ def test_the_machine_in_a_phrase():
     phrase = "Zed 80, 2 cores, 4 GiB, Linux 6.1"
     assert results.machine_of({"machine": facts}) == phrase
     assert "Zed 80, 1 core, 4" in results.machine_of({"machine": facts | {"cores": 1}})
+    small = facts | {"memory_bytes": 480 * 2**20}
+    assert "2 cores, 0.5 GiB" in results.machine_of({"machine": small})
     assert results.machine_of({}) == ""

@@ -189,7 +189,7 @@ def machine_of(manifest: Mapping[str, Any]) -> str:
     phrases = {
         "cpu": "{}".format,
         "cores": lambda count: counted(count, "core"),
-        "memory_bytes": lambda size: f"{size / 2**30:.0f} GiB",
+        "memory_bytes": lambda size: f"{size / 2**30:.{int(size < 2**30)}f} GiB",
         "kernel": "Linux {}".format,
     }
     return ", ".join(text(facts[n]) for n, text in phrases.items() if facts.get(n))
