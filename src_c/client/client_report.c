@@ -113,12 +113,17 @@ static enum stop_reason merge_stop(enum stop_reason a, enum stop_reason b)
 }
 
 /* With slices, both are sums of the target's own. */
-static void set_sliced(struct total *total, const struct target_sums *sums)
+static void set_sliced(struct total *total, const struct plan *plan,
+                       const struct shared *shared)
 {
+    const struct target_sums *sums = &shared->sums[total->target];
+    uint64_t users = plan->targets[total->target].connections;
     total->warmup_s = (double)sums->warmup_ns / NS_PER_S;
     total->window_s = (double)sums->seconds_ns / NS_PER_S;
     if (sums->slices == 0) /* cut short in the warm-up */
-        record_begin_window(&total->sum, NULL, 0);
+        record_begin_window(&total->sum,
+                            shared_row(shared, plan, total->target, 0),
+                            (uint32_t)users);
     if (sums->ended != ENDED_NOT)
         total->stop = STOP_SERVER_GONE;
 }
@@ -148,7 +153,7 @@ static struct total *merge(const struct plan *plan, const struct shared *shared,
         total->stop = merge_stop(total->stop, (enum stop_reason)r->end);
     }
     if (plan_is_sliced(plan))
-        set_sliced(total, &shared->sums[target]);
+        set_sliced(total, plan, shared);
     else
         set_whole(total, plan, find_edges(shared));
     if (plan->rate > 0) /* both count by the due time */

@@ -385,6 +385,27 @@ def test_what_a_warm_up_left_unanswered_is_not_missing_in_a_window(take_turns):
     assert target["requests"]["unanswered"] > 0
     assert target["window"]["arrivals"] == target["window"]["unanswered"] == 0
     assert target["response"]["p50_ns"] == 0
+    assert target["fairness"]["longest_wait_ns"] == 0
+
+
+def test_users_of_a_target_that_ended_in_the_warm_up_had_nothing(take_turns, tmp_path):
+    """No slice of it counts: its users made no requests, and waited for none."""
+
+    def mute(connection: socket.socket, server: FakeServer) -> None:
+        while data := connection.recv(65536):
+            server.count(data)
+            if server.bytes_in < 40 * 64:
+                connection.sendall(data)
+
+    users = tmp_path / "users.csv"
+    with serving(mute) as hung:
+        flags = "--connections 4 --drain 0.2 --warmup 5 --per-connection"
+        result, _ = take_turns([hung.port], flags, users)
+    (target,) = result["targets"]
+    assert target["requests"]["completed"] > 0
+    fairness = target["fairness"]
+    assert (fairness["requests_max"], fairness["longest_wait_ns"]) == (0, 0)
+    assert set(pd.read_csv(users)["longest_wait_ns"]) == {0}
 
 
 @pytest.mark.parametrize("settle", ["", "--settle 2"])
