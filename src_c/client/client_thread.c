@@ -382,7 +382,7 @@ static uint64_t patience_ns(const struct client_thread *t, uint64_t now_ns)
     uint64_t until = clock_earlier(due - spin, now_ns + NAP_NS);
     if (t->phase == PHASE_WAITING || thread_is_settling(t) ||
         thread_awaits_end(t, now_ns))
-        until = now_ns + NS_PER_MS;
+        until = clock_earlier(until, now_ns + NS_PER_MS);
     else if (t->phase == PHASE_LOADING)
         until = clock_earlier(until, next_edge_ns(t->current, now_ns));
     if (awaits_turn(t))

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from tests.client.harness import FakeServer, client, command, echo, serving, wait_for
@@ -46,6 +47,24 @@ def test_a_window_is_no_shorter_than_its_duration(load, wanted):
 def test_a_window_is_not_prolonged_without_end(load, more, most):
     result, _ = load(slow, f"--duration 0.05 --warmup 0.1 --response-times 100 {more}")
     assert result["window"]["seconds"] == pytest.approx(most)
+
+
+def test_arrivals_are_on_time_before_the_end_of_the_window_is_known():
+    """A process stands still as the window opens: the other does not wait for it."""
+    flags = "--connections 2 --active 1 --processes 2 --rate 400 --arrivals paced"
+    flags += " --warmup 1 --duration 1 --response-times 1"
+    with serving(echo) as server:
+        words = command(server.port, flags)
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+            wait_for(lambda: server.bytes_in > 0)
+            idle, _ = psutil.Process(process.pid).children()
+            idle.suspend()
+            time.sleep(1.85)
+            idle.resume()
+            result = json.loads(process.communicate(timeout=30)[0])
+    assert result["window"]["seconds"] == pytest.approx(1)
+    assert result["window"]["arrivals"] == pytest.approx(400, rel=0.1)
+    assert result["self"]["lag_p50_ns"] < 50_000
 
 
 def test_rounds_go_on_until_the_slowest_target_has_enough():
