@@ -16,10 +16,18 @@
 enum { RETRIES = 10 }; /* then a user is gone */
 static const uint64_t FIRST_PAUSE_NS = NS_PER_MS;
 
-static void wake_at(struct client_thread *t, struct user *u, uint64_t due_ns)
+/* The target's own time, which stands still while it rests: who lost its
+ * connection meanwhile pauses no longer for that. */
+static uint64_t own_time(const struct thread_target *target, uint64_t now_ns)
+{
+    return target->edge_ns ? now_ns - target->shift_ns : target->had_ns;
+}
+
+static void wake_after(struct client_thread *t, struct user *u, uint64_t now_ns,
+                       uint64_t pause_ns)
 {
     struct thread_target *target = thread_target(t, u);
-    u->wake_ns = due_ns - target->shift_ns;
+    u->wake_ns = own_time(target, now_ns) + pause_ns;
     if (!wakeups_add(&target->wakeups, u->wake_ns, thread_index(t, u)))
         err(1, "realloc");
 }
@@ -47,7 +55,7 @@ static bool hold_back(struct client_thread *t, struct user *u, uint64_t now_ns)
         return false;
     u->held = true;
     u->intended_ns = u->since_ns = when;
-    wake_at(t, u, when);
+    wake_after(t, u, now_ns, when - now_ns);
     return true;
 }
 
@@ -173,7 +181,7 @@ static void user_next(struct client_thread *t, struct user *u, uint64_t now_ns)
     else if (t->phase != PHASE_LOADING || plan->rate > 0)
         return;
     else if (plan->think.mean_ns > 0)
-        wake_at(t, u, now_ns + delay_draw(&plan->think, &target->rng));
+        wake_after(t, u, now_ns, delay_draw(&plan->think, &target->rng));
     else if (thread_may_ask(target, now_ns))
         thread_begin(t, u, now_ns, now_ns);
 }
@@ -223,7 +231,7 @@ void thread_fail(struct client_thread *t, struct user *u, enum failure kind)
     hang_up(t, u, !again);
     u->wants = false;
     if (again)
-        wake_at(t, u, now + (FIRST_PAUSE_NS << u->failures++));
+        wake_after(t, u, now, FIRST_PAUSE_NS << u->failures++);
 }
 
 /* A target that left requests unanswered: they fail as timeouts, and every

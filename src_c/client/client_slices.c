@@ -89,7 +89,8 @@ static bool is_for_answers(const struct plan *plan)
 
 /* The slice begins. Times of arrivals and wakeups are shifted by the rest that
  * the target just had, and in its slice k it meets those between k and k + 1
- * slices: so every target meets the same schedule. The window opens after the
+ * slices, unless its edges wait for answers: so every target meets the same
+ * schedule. The window opens after the
  * lead-in, and stays open until the last answer. Without think times all users
  * ask at once, as at the beginning of a run. */
 static void slices_join(struct client_thread *t)
@@ -109,9 +110,8 @@ static void slices_join(struct client_thread *t)
         record_save(r, rows, target->count, target->saved);
     target->slice = t->slice;
     target->counted = slice->counted;
-    target->shift_ns = slice->begin_ns - target->slices * plan->slice_ns;
+    target->shift_ns = slice->begin_ns - target->had_ns;
     target->arrivals.start_ns = target->shift_ns;
-    target->slices++;
     target->edge_ns =
         slice->begin_ns +
         plan->slice_ns * (is_for_answers(plan) ? LONGEST_SLICES : 1);
@@ -163,6 +163,7 @@ static void slices_leave(struct client_thread *t)
     if (t->current->counted && t->current->saved)
         take_p99(t, part);
     t->current->failures = now.errors;
+    t->current->had_ns = t->current->edge_ns - t->current->shift_ns;
     t->current->edge_ns = 0;
     t->in_slice = false;
     atomic_fetch_add(&t->shared->slice.drained, 1);

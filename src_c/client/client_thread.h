@@ -41,7 +41,7 @@ struct thread_target {
     uint64_t edge_ns; /* nobody asks from then on; 0 while
                          it rests, UINT64_MAX: no slices */
     uint64_t shift_ns;
-    uint64_t slices;            /* that it had */
+    uint64_t had_ns;            /* of its own time, when it rests */
     uint64_t failures;          /* told of in slices before */
     bool counted;               /* its warm-up is over */
     uint64_t slice;             /* its last one; 0: none, or forgotten */

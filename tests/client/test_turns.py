@@ -408,6 +408,24 @@ def test_users_of_a_target_that_ended_in_the_warm_up_had_nothing(take_turns, tmp
     assert set(pd.read_csv(users)["longest_wait_ns"]) == {0}
 
 
+def test_who_loses_a_connection_while_its_target_rests_is_back_at_once(take_turns):
+    """The server closes what is idle for 0.15 s; the target rests for up to 0.4 s."""
+
+    def impatient(connection: socket.socket, server: FakeServer) -> None:
+        connection.settimeout(0.15)
+        echo(connection, server)
+
+    with serving(impatient) as first, serving(echo) as second, serving(echo) as third:
+        ports = [server.port for server in (first, second, third)]
+        flags = "--slice 100ms --connections 2 --requests-per-connection 1000000"
+        result, slices = take_turns(ports, flags, "--duration 3")
+    lost = errors(result["targets"][0])
+    assert sum(lost.values()) > 4
+    assert set(lost) <= {"closed", "reset"}
+    long = slices.loc[slices["target"] == 0, "slice_seconds"] > 0.14
+    assert long.sum() <= 1
+
+
 @pytest.mark.parametrize("settle", ["", "--settle 2"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
