@@ -87,12 +87,14 @@ static uint32_t live_count(const struct client_thread *t)
 }
 
 /* All were asked once: everybody begins anew, in slices when it is their turn.
- */
-static void rest_all(struct client_thread *t)
+ * Who paused after a failure does not do so again. */
+static void rest_all(struct client_thread *t, uint64_t now_ns)
 {
     for (unsigned i = 0; i < t->plan->target_count; i++) {
-        t->targets[i].next_start = 0;
-        t->targets[i].edge_ns = plan_is_sliced(t->plan) ? 0 : UINT64_MAX;
+        struct thread_target *target = &t->targets[i];
+        target->next_start = 0;
+        target->had_ns = now_ns - target->shift_ns;
+        target->edge_ns = plan_is_sliced(t->plan) ? 0 : UINT64_MAX;
     }
     t->current = &t->targets[0];
 }
@@ -109,7 +111,7 @@ static void await_first_answers(struct client_thread *t, uint64_t now_ns)
     uint64_t asked_once = atomic_load(&t->shared->asked_once_ns);
     if (asked_once && now_ns >= asked_once) {
         t->asking_once = false;
-        rest_all(t);
+        rest_all(t, now_ns);
     }
 }
 

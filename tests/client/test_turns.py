@@ -444,6 +444,22 @@ def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
     assert served["slices"]["ended_early"] is None
 
 
+def test_who_pauses_as_settling_ends_pauses_no_longer_in_turns(take_turns):
+    """Nine failures in a row take 0.5 s: the target's part of the time to settle."""
+
+    def at_last(connection: socket.socket, server: FakeServer) -> None:
+        if len(server.peers) > 9:
+            echo(connection, server)
+        connection.recv(64)
+
+    with serving(at_last) as first, serving(echo) as second:
+        flags = "--settle 1 --duration 0.5 --requests-per-connection 1000000"
+        result, slices = take_turns([first.port, second.port], flags)
+    assert sum(errors(result["targets"][0]).values()) == 9
+    own = slices.loc[slices["target"] == 0, ["lead_in_requests", "requests"]]
+    assert (own.sum(axis=1) > 0).all()
+
+
 def test_a_target_that_found_no_descriptors_is_reported():
     """A limit of the client is none of the server's doing."""
     with servers(2) as (_, ports):
