@@ -81,7 +81,7 @@ static void ask(struct client_thread *t, struct user *u, uint64_t intended_ns,
 
 void thread_connect(struct client_thread *t, struct user *u)
 {
-    t->connecting++;
+    thread_target(t, u)->connecting++;
     t->worked = true;
     t->kind->connect(t->engine, u);
 }
@@ -142,7 +142,7 @@ static void hang_up(struct client_thread *t, struct user *u, bool for_good)
 {
     struct thread_target *target = thread_target(t, u);
     if (u->state == USER_CONNECTING)
-        t->connecting--;
+        target->connecting--;
     if (u->state == USER_ASKING && !u->held)
         target->in_flight--;
     if (u->fd >= 0)
@@ -274,16 +274,17 @@ static void mark_tried(struct client_thread *t, struct user *u)
 
 void thread_on_connected(struct client_thread *t, struct user *u, int error)
 {
+    struct thread_target *target = thread_target(t, u);
     mark_tried(t, u);
     if (u->state == USER_AWAY) /* not even a socket */
-        t->connecting--;
+        target->connecting--;
     if (error) {
         thread_fail(t, u, connect_failure(error));
         return;
     }
     uint64_t now = clock_now_ns();
-    struct record *record = thread_target(t, u)->record;
-    t->connecting--;
+    struct record *record = target->record;
+    target->connecting--;
     t->connected_ns = now;
     hist_add(&record->connect, now - u->since_ns);
     user_connected(u, now);

@@ -241,7 +241,7 @@ static void end_load(struct client_thread *t, uint64_t now_ns)
 static bool is_drained(const struct client_thread *t, uint64_t now_ns)
 {
     uint64_t patience = clock_seconds_ns(t->plan->drain_s);
-    return (t->targets[0].in_flight == 0 && t->connecting == 0) ||
+    return (t->targets[0].in_flight == 0 && t->targets[0].connecting == 0) ||
            now_ns >= t->targets[0].record->to_ns + patience;
 }
 

@@ -123,10 +123,11 @@ static void slices_join(struct client_thread *t)
     t->before = take_part(t);
 }
 
-/* No request is in flight, and none waits for a connection. */
+/* No request is in flight, and none waits for a connection. Of another target
+ * one may, since --settle: it is seen to when that has its turn. */
 static bool is_at_rest(const struct client_thread *t)
 {
-    return t->current->in_flight == 0 && t->connecting == 0;
+    return t->current->in_flight == 0 && t->current->connecting == 0;
 }
 
 /* --late: how late the client was in this slice, and how long answers took. */

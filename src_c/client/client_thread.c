@@ -158,7 +158,10 @@ static void make_paces(struct client_thread *t, uint64_t now_ns)
  * then waits all at once for its timeout, not 128 by 128. */
 static bool has_room(const struct client_thread *t, uint64_t now_ns)
 {
-    return t->connecting < CONNECTS_IN_FLIGHT ||
+    uint32_t connecting = 0;
+    for (unsigned i = 0; i < t->plan->target_count; i++)
+        connecting += t->targets[i].connecting;
+    return connecting < CONNECTS_IN_FLIGHT ||
            now_ns > t->connected_ns + STALL_NS;
 }
 
@@ -232,7 +235,7 @@ static void start_some(struct client_thread *t)
         if (t->in_slice && clock_now_ns() >= t->current->record->from_ns)
             thread_measure(t, true);
     } while (t->in_slice && t->current->next_start > before &&
-             t->connecting < CONNECTS_IN_SLICE);
+             t->current->connecting < CONNECTS_IN_SLICE);
 }
 
 /* Open loop: requests become due by the schedule alone. One that finds its user

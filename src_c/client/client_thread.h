@@ -33,6 +33,7 @@ struct thread_target {
     uint32_t *live;        /* active users that are not gone */
     uint32_t live_count, active_count;
     uint32_t in_flight;                /* requests without an answer yet */
+    uint32_t connecting;               /* connects in flight */
     uint32_t finished;                 /* users who made all requests */
     uint32_t next_start, next_arrival; /* users, counted from first */
     struct rng rng;
@@ -62,7 +63,6 @@ struct client_thread {
     struct user *users;
     uint32_t count;
     uint32_t tried;        /* users whose first connect ended */
-    uint32_t connecting;   /* connects in flight */
     uint64_t connected_ns; /* the last one that succeeded */
     uint32_t answered;     /* live users who had an answer */
     bool asking_once;      /* ... and rest until all had one */

@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -458,6 +459,40 @@ def test_who_pauses_as_settling_ends_pauses_no_longer_in_turns(take_turns):
     assert sum(errors(result["targets"][0]).values()) == 9
     own = slices.loc[slices["target"] == 0, ["lead_in_requests", "requests"]]
     assert (own.sum(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("order", range(1, 4))
+def test_a_connect_since_settling_keeps_no_other_target_from_its_end(take_turns, order):
+    """A server leaves its only user, who tries to come back, before a full backlog."""
+    others: list[socket.socket] = []
+
+    def leave(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(64)
+            for _ in range(4):
+                others.append(socket.socket())
+                others[-1].setblocking(False)
+                others[-1].connect_ex(listener.getsockname())
+
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=1) as full,
+        serving(echo) as second,
+        serving(echo) as third,
+    ):
+        threading.Thread(target=leave, args=(full,), daemon=True).start()
+        ports = [full.getsockname()[1], second.port, third.port]
+        flags = "--settle 0.6 --duration 0.3 --drain 0.3 --connect-timeout 60"
+        flags += f" --requests-per-connection 1000000 --order {order}"
+        result, _ = take_turns(ports, flags)
+    for other in others:
+        other.close()
+    left, *well = result["targets"]
+    assert result["stop"] == "duration"
+    assert left["slices"]["ended_early"]["reason"] == "hung"
+    for target in well:
+        assert target["slices"]["ended_early"] is None
+        assert not errors(target)
 
 
 def test_a_target_that_found_no_descriptors_is_reported():
