@@ -102,18 +102,20 @@ void thread_arrive(struct client_thread *t, struct user *u, uint64_t due_ns,
                    uint64_t now_ns)
 {
     bool idle = u->state == USER_READY || (u->state == USER_AWAY && !u->wants);
+    uint64_t own_ns = due_ns - thread_target(t, u)->shift_ns;
     if (idle && !u->waiting && !u->wake_ns)
         thread_begin(t, u, due_ns, now_ns);
-    else if (!backlog_put(&t->backlog, &u->waiting, &u->waiting_last, due_ns))
+    else if (!backlog_put(&t->backlog, &u->waiting, &u->waiting_last, own_ns))
         err(1, "realloc");
 }
 
-/* Open loop: the arrival that has waited longest for this user. */
+/* Open loop: the arrival that has waited longest for this user, in its target's
+ * own time: that of a user who paused may have come turns ago. */
 static void begin_waiting(struct client_thread *t, struct user *u,
                           uint64_t now_ns)
 {
-    thread_begin(t, u, backlog_take(&t->backlog, &u->waiting, &u->waiting_last),
-                 now_ns);
+    uint64_t own_ns = backlog_take(&t->backlog, &u->waiting, &u->waiting_last);
+    thread_begin(t, u, own_ns + thread_target(t, u)->shift_ns, now_ns);
 }
 
 void thread_wake(struct client_thread *t, struct user *u)
@@ -217,7 +219,10 @@ uint64_t thread_waits_since(const struct client_thread *t, const struct user *u)
 {
     if (u->state == USER_ASKING || u->wants)
         return u->intended_ns;
-    return u->waiting ? backlog_first_ns(&t->backlog, u->waiting) : UINT64_MAX;
+    if (!u->waiting)
+        return UINT64_MAX;
+    return backlog_first_ns(&t->backlog, u->waiting) +
+           t->targets[u->target].shift_ns;
 }
 
 void thread_fail(struct client_thread *t, struct user *u, enum failure kind)

@@ -427,6 +427,29 @@ def test_who_loses_a_connection_while_its_target_rests_is_back_at_once(take_turn
     assert long.sum() <= 1
 
 
+def test_arrivals_wait_for_a_user_who_pauses_in_its_own_turns_only(
+    take_turns, tmp_path
+):
+    """Seven failures in a row take 127 ms, and so four slices, 0.4 s apart."""
+
+    def at_last(connection: socket.socket, server: FakeServer) -> None:
+        if len(server.peers) > 7:
+            echo(connection, server)
+        connection.recv(64)
+
+    users = tmp_path / "users.csv"
+    with serving(at_last) as server:
+        flags = "--begin-told --slice 30ms --pause 370ms --duration 0.3 --warmup 0"
+        flags += " --rate 300 --arrivals paced --requests-per-connection 1000000"
+        flags += f" --per-connection {users}"
+        result, _ = take_turns([server.port], flags, during=tell_soon)
+    (target,) = result["targets"]
+    assert sum(errors(target).values()) == 7
+    (user,) = pd.read_csv(users).itertuples()
+    assert user.requests > 60
+    assert user.mean_response_ns < 100e6
+
+
 @pytest.mark.parametrize("settle", ["", "--settle 2"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_target_that_refuses_is_reported(take_turns, engine, settle, first):
