@@ -243,7 +243,7 @@ static void settle_slices(struct rounds *r, bool late)
 
 void rounds_close(struct rounds *r)
 {
-    settle_slices(r, false); /* of a round that was cut short */
+    settle_slices(r, false); /* of a round that a loss cut short */
     for (unsigned i = 0; i < r->plan->target_count; i++)
         watch_free(&r->watches[i]);
     free(r);
@@ -541,8 +541,9 @@ static enum stop_reason find_slice(struct rounds *r, uint64_t now_ns)
     return STOP_NONE;
 }
 
-/* A signal ends the pause before a slice; where nobody asks, also the slice and
- * the pause behind it: what was not seen to its end is left out. */
+/* A signal ends the round behind a slice; where nobody asks, also a slice and
+ * the pauses around it: what was not seen to its end is left out. Whether the
+ * round was late is known before threads are told, who forget it then. */
 void rounds_go_on(struct rounds *r)
 {
     const struct slice *slice = &r->shared->slice;
@@ -554,8 +555,10 @@ void rounds_go_on(struct rounds *r)
     uint64_t now = clock_now_ns();
     see_who_is_left(r);
     enum stop_reason why = find_slice(r, now);
-    if (atomic_load(&r->shared->interrupted))
+    if (atomic_load(&r->shared->interrupted)) {
         why = STOP_INTERRUPTED;
+        settle_slices(r, is_set_aside(r));
+    }
     if (why == STOP_NONE)
         announce(r);
     else

@@ -914,6 +914,25 @@ def test_at_fixed_moments_rounds_of_a_late_client_are_left_out(take_turns):
         assert target["response"]["n"] == target["window"]["arrivals"]
 
 
+def test_a_late_round_that_a_signal_cuts_short_is_left_out(take_turns):
+    """It has seven slices of eight, if the signal comes in a pause, or fewer."""
+
+    def interrupt(client: subprocess.Popen, _: object, path: Path) -> None:
+        tell_soon(client)
+        wait_for(lambda: path.read_text().count("\n") > 2 * 8 + 1)
+        time.sleep(0.15)  # of a round of 0.32 s
+        client.terminate()
+
+    flags = fixed(None, "--rate 2000 --late 0.001ms --warmup 0 --duration 30")
+    result, slices = take_turns(8, flags, during=interrupt)
+    assert result["stop"] == "interrupted"
+    most_ns = (slices["response_p99_ns"] // 10).clip(lower=1000)
+    late = slices.loc[slices["lag_p99_ns"] > most_ns, "round"].unique()
+    assert ((slices["late"] == 1) == slices["round"].isin(late)).all()
+    for target, counted in by_target(result, slices):
+        add_up(counted, target)
+
+
 def test_a_late_round_is_left_out_of_a_target_that_missed_the_next(take_turns):
     """A client that stands still has rounds of one slice, late ones after late ones."""
 
