@@ -292,9 +292,9 @@ static void print_timer(const struct floor_plan *plan)
 static void print_cost(const struct floor_plan *plan, enum what what)
 {
     static const char *const keys[WHATS] = {
-        [SWITCH] = "switch_ns",       [RING] = "switch_ns",
-        [THREAD] = "create_join_ns",  [PROCESS] = "fork_wait_ns",
-        [NEIGHBOUR] = "slowdown",     [CORE_TO_CORE] = "round_trip_ns",
+        [SWITCH] = "switch_ns",      [RING] = "switch_ns",
+        [THREAD] = "create_join_ns", [PROCESS] = "fork_wait_ns",
+        [NEIGHBOUR] = "slowdown",    [CORE_TO_CORE] = "round_trip_ns",
     };
     printf(",\"");
     for (const char *c = what_names[what]; *c; c++)
