@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from connlab import drive, schema
-from connlab.drive import cores, hosts_asked, programs, trials
+from connlab.drive import cores, hosts_asked, procfs, programs, trials
 from connlab.hosts import (
     carrier,
     certificates,
@@ -28,6 +28,7 @@ from connlab.hosts import (
     remote_programs,
     roster,
 )
+from connlab.hosts.agent import LOOK_S
 from connlab.hosts.group import HostGroup
 from tests.conftest import connlab  # by this name, as scripts import this file
 from tests.drive_fakes import manifest, measure, processes, programs_in, rows, running
@@ -501,18 +502,30 @@ def shares(pids: dict[str, int], from_s: float, to_s: float) -> dict[str, float]
     return {n: (after[n] - before[n]) / (ended_s - began_s) for n in pids}
 
 
+def plain_looks(seconds: float) -> float:
+    """Return the share of a core that looks alone take, as often as an agent's."""
+    began_s, before_s = time.monotonic(), time.thread_time()
+    while time.monotonic() < began_s + seconds:
+        procfs.processes(os.getpid())
+        time.sleep(LOOK_S)
+    return (time.thread_time() - before_s) / (time.monotonic() - began_s)
+
+
 @pytest.mark.serial
 def test_agents_leave_the_machine_to_what_is_measured(three, engine):
     """Less than 1 % of a core while a window is open, 0.2 % while nothing is asked.
 
-    Others may be busy with the same pages and caches: the best of three tries.
+    Others may be busy with the same pages and caches: the best of three tries. Where
+    looks alone take a third of that or more, as many times more as these.
     """
     server, clients = sides(engine)
     pids = {host.name: host.facts["pid"] for host in (server, *clients.hosts)}
     open_, idle = [], []
+    slow = 1.0
 
     def quiet(tries: list[dict[str, float]], most: float) -> bool:
-        return all(min((t[name] for t in tries), default=1) < most for name in pids)
+        least = {n: min((t[n] for t in tries), default=1) for n in pids}
+        return all(share < slow * most for share in least.values())
 
     while len(open_) < 3 and not (quiet(open_, 0.01) and quiet(idle, 0.002)):
         used: dict[str, float] = {}
@@ -537,8 +550,9 @@ def test_agents_leave_the_machine_to_what_is_measured(three, engine):
         now_s = time.monotonic()
         open_.append(used)
         idle.append(shares(pids, now_s + 0.5, now_s + 3.5))
-    assert quiet(open_, 0.01), open_
-    assert quiet(idle, 0.002), idle
+        slow = max(slow, 300 * plain_looks(1))
+    assert quiet(open_, 0.01), (slow, open_)
+    assert quiet(idle, 0.002), (slow, idle)
 
 
 @pytest.fixture
