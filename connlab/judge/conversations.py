@@ -53,8 +53,6 @@ OURS = {
 _LATE_S = 2.0
 #: seconds in which a server that can reads a second client's bytes
 _MEANWHILE_S = 0.2
-#: what is said of an answer that was not waited for to its end
-_PART = "a part of it, as it answers slowly"
 
 
 @dataclass(frozen=True)
@@ -166,23 +164,22 @@ def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
 def _returned_late(sock: socket.socket, sent: int, *, most_s: float) -> str | None:
     """See what `fill` sent come back; less of it when that takes long, and say so."""
     until, whole = time.monotonic() + most_s, filling(sent)
-    received = returned(sock, whole, sent, until=until)
-    if time.monotonic() < until:
-        same(whole, received)
-        return None
-    same(whole[: len(received)], received)
-    return _PART
+    return _same_by(until, whole, returned(sock, whole, sent, until=until))
 
 
 def _exchanged(sock: socket.socket, message: bytes, chunks: list[int]) -> str | None:
     """See a message come back while it is sent; less of it as in `_returned_late`."""
     until = time.monotonic() + ENOUGH_S
-    received = exchange(sock, message, chunks, until=until)
+    return _same_by(until, message, exchange(sock, message, chunks, until=until))
+
+
+def _same_by(until: float, sent: bytes, received: bytes) -> str | None:
+    """See that all came back; where the time is up, that what came is right."""
     if time.monotonic() < until:
-        same(message, received)
+        same(sent, received)
         return None
-    same(message[: len(received)], received)
-    return _PART
+    same(sent[: len(received)], received)
+    return "a part of it, as it answers slowly"
 
 
 # ---- required ------------------------------------------------------------------
