@@ -282,27 +282,26 @@ def _converse(verdict: Verdict, line: str) -> None:
     for _ in range(_DEATHS_MOST + 1):
         died = _converse_until_end(verdict, line, remaining)
         remaining = conversations.EVERY[len(verdict.heard) :]
-        if died:
-            text = f"it died of {verdict.heard[-1].about}: {_in_a_line(died)}"
+        said = verdict.heard[-1]
+        verdict.heard = [_excused(heard, line) for heard in verdict.heard]
+        last = verdict.heard[-1]
+        is_excused = last is not said
+        if died and not is_excused:
+            verdict.wrong.append(f"it died of {last.about}: {_in_a_line(died)}")
+        elif remaining and not is_excused and not _is_told(last):
+            text = f"it listened no longer after {last.about}, but went on"
             verdict.wrong.append(text)
-        elif remaining and not _is_told(verdict.heard[-1]):
-            about = verdict.heard[-1].about
-            verdict.wrong.append(f"it listened no longer after {about}, but went on")
         if not remaining:
             break
-    _excuse(verdict, line)
     _conclude(verdict)
 
 
-def _excuse(verdict: Verdict, line: str) -> None:
-    """Count a hundred clients as not tried where the user may not have their tasks."""
-    failed = [heard for heard in verdict.failed() if heard.name == "a hundred"]
-    if failed and (bound := crowds.tasks_bound(line, 100)):
-        at = verdict.heard.index(failed[0])
-        verdict.heard[at] = replace(failed[0], failure=None, untried=bound)
-        about = failed[0].about
-        ends = (f"it died of {about}: ", f"it listened no longer after {about}, ")
-        verdict.wrong = [text for text in verdict.wrong if not text.startswith(ends)]
+def _excused(heard: Heard, line: str) -> Heard:
+    """Return a hundred clients as not tried where the user may not have their tasks."""
+    if heard.name != "a hundred" or heard.ok is not False:
+        return heard
+    bound = crowds.tasks_bound(line, 100)
+    return replace(heard, failure=None, untried=bound) if bound else heard
 
 
 def _is_told(heard: Heard) -> bool:
