@@ -220,8 +220,9 @@ static const struct flag rows[] = {
     {"--response-times", "N", "0 to 10^6",
      "measure beyond --duration until N mean response\n"
      "times were measured, of each target (0); how long\n"
-     "that is follows from the warm-up, with --slice from\n"
-     "the rounds counted so far",
+     "that is follows from the warm-up (until\n"
+     "--duration-max where nothing was answered in it),\n"
+     "with --slice from the rounds counted so far",
      flag_double, AT(response_times), 0, 1e6},
     {"--duration-max", "S", "--duration to 86400 seconds",
      "but no longer than that (5 times --duration)",

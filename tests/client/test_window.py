@@ -43,9 +43,16 @@ def test_a_window_is_no_shorter_than_its_duration(load, wanted):
     assert result["window"]["seconds"] == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize(("more", "most"), [("", 0.25), ("--duration-max 0.1", 0.1)])
+@pytest.mark.parametrize(
+    ("more", "most"),
+    [
+        ("--response-times 100", 0.25),
+        ("--response-times 100 --duration-max 0.1", 0.1),
+        ("--response-times 1 --warmup 0", 0.25),  # nothing says how long one takes
+    ],
+)
 def test_a_window_is_not_prolonged_without_end(load, more, most):
-    result, _ = load(slow, f"--duration 0.05 --warmup 0.1 --response-times 100 {more}")
+    result, _ = load(slow, f"--duration 0.05 --warmup 0.1 {more}")
     assert result["window"]["seconds"] == pytest.approx(most)
 
 
