@@ -134,7 +134,8 @@ def test_a_kernel_that_died_while_it_waited_fails_no_notebook(books, run):
         run("3", kernels=kernels)
         (waiting,) = kernels_here()
         os.kill(waiting, signal.SIGKILL)
-        wait_for(lambda: not is_running(waiting))
+        # to the end of its last thread: its first may be a zombie before
+        os.waitid(os.P_PID, waiting, os.WEXITED | os.WNOWAIT)
         assert texts(run("1", kernels=kernels)).startswith("r 1 ")
     assert kernels_here() == []
 
