@@ -285,10 +285,9 @@ def _converse(verdict: Verdict, line: str) -> None:
         said = verdict.heard[-1]
         verdict.heard = [_excused(heard, line) for heard in verdict.heard]
         last = verdict.heard[-1]
-        is_excused = last is not said
-        if died and not is_excused:
+        if died and last is said:
             verdict.wrong.append(f"it died of {last.about}: {_in_a_line(died)}")
-        elif remaining and not is_excused and not _is_told(last):
+        elif remaining and not _is_told(last):
             text = f"it listened no longer after {last.about}, but went on"
             verdict.wrong.append(text)
         if not remaining:
