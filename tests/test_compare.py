@@ -746,7 +746,7 @@ def test_a_rate_is_of_whole_slices_where_that_of_a_trial_is(load, whole):
         (1000, 0.05, 1e7, "poll 2.50"),  # 30 ms of requests are left at the edge
         (1000, 0.05, 4e7, ""),  # no longer than an answer takes
         (1000, 0.0205, 1e5, ""),
-        (None, 0.05, 1e7, ""),  # each user has eight answers in a turn
+        (None, 0.05, 1e7, ""),  # each user has 25 answers in a turn
     ],
 )
 def test_waits_of_an_overloaded_server_are_doubted(rate, lasted_s, p50_ns, said):

@@ -14,9 +14,11 @@
 #include "common/clock.h"
 
 static const uint64_t LOST_NS = 2 * NS_PER_S; /* beyond --drain */
-/* A closed loop asks until each user has had so many answers, on average, but
- * for so many times --slice at most. */
-enum { ANSWERS_EACH = 8, LONGEST_SLICES = 25 };
+/* A closed loop asks until each user has had ANSWERS_EACH answers, on average;
+ * after LONG_SLICES times --slice ANSWERS_LEAST of them are enough, and after
+ * LONGEST_SLICES times it ends. */
+enum { ANSWERS_EACH = 25, ANSWERS_LEAST = 8 };
+enum { LONG_SLICES = 5, LONGEST_SLICES = 25 };
 
 static uint64_t count_failures(const struct record *r)
 {
@@ -176,8 +178,11 @@ static void set_edge(struct client_thread *t, uint64_t now_ns)
     struct thread_target *target = t->current;
     uint64_t before = t->before.lead_in_requests + t->before.requests;
     uint64_t answers = target->record->completed - before;
-    uint64_t least_ns = t->shared->slice.begin_ns + t->plan->slice_ns;
-    if (answers >= (uint64_t)ANSWERS_EACH * target->live_count)
+    uint64_t begin_ns = t->shared->slice.begin_ns;
+    uint64_t least_ns = begin_ns + t->plan->slice_ns;
+    bool is_long = now_ns >= begin_ns + LONG_SLICES * t->plan->slice_ns;
+    uint64_t each = is_long ? ANSWERS_LEAST : ANSWERS_EACH;
+    if (answers >= each * target->live_count)
         target->edge_ns =
             clock_earlier(target->edge_ns, clock_later(least_ns, now_ns));
 }
