@@ -148,3 +148,18 @@ def test_a_client_that_kept_only_some_users_waiting_is_remarked(folder, run):
     by_model = share.groupby(busy["model"]).median()
     remarks = reference.remarks(run, {}, ROOT / "paper", "caption")
     assert bool(remarks) == (by_model.min() < 0.75), by_model
+
+
+@of_each_run
+def test_turns_that_ended_after_few_answers_are_remarked(folder, run):
+    """1000 users have had 25 answers each by now, in some 100 ms."""
+    facts = schema.facts_bytes(folder / "response-time" / schema.TRIALS)
+    trials = map(json.loads, facts.splitlines())
+    answers = [
+        np.median(trial["turns"]["requests"]) / 1000
+        for trial in trials
+        if trial["factors"]["model"] == "epoll"
+        and trial["factors"]["connections"] == 1000
+    ]
+    remarks = reference.remarks(run, {}, ROOT / "paper", "text")
+    assert len(remarks) == (np.median(answers) < 20), answers
