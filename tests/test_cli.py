@@ -355,7 +355,7 @@ def test_profiles_cost_what_they_promise():
     costs = [sum(paper.plan(profiles.load(name)).values()) for name in profiles.names()]
     smoke, quick, full = (cost / 60 for cost in costs)
     assert smoke < 4
-    assert smoke < quick < 13
+    assert smoke < quick < 12
     assert quick < full < 180
 
 
