@@ -105,10 +105,10 @@ def _share(_context: Context, option: Parameter, text: str) -> float:
     return share
 
 
-def _seconds(_context: Context, option: Parameter, text: str) -> float:
+def _seconds(_context: Context, option: Parameter, text: str | None) -> float | None:
     from connlab.drive.stopping import seconds
 
-    return seconds(text, name=option.opts[0])
+    return None if text is None else seconds(text, name=option.opts[0])
 
 
 def _keepable(_context: Context, option: Parameter, path: Path | None) -> Path:
@@ -150,6 +150,12 @@ until_option = functools.partial(
 )
 budget_option = functools.partial(
     click.option, "--budget", "budget_s", callback=_seconds
+)
+warm_up_option = click.option(
+    "--warm-up",
+    callback=_seconds,
+    help="Load that a server which connlab did not write gets before its turns, as it "
+    "may compile as it runs (what servers.toml says; 1s for a command line).",
 )
 run_option = click.option(  # a run to measure into
     "--run",
@@ -295,6 +301,7 @@ def bench(models: tuple[str, ...], **settings: Any) -> None:
     "to its end, one a connection).",
 )
 @click.option("--processes", type=int, help="Processes of each server (1).")
+@warm_up_option
 @until_option(default="1%")
 @budget_option(default="60s", help="Time to spend.")
 @seed_option
@@ -329,8 +336,15 @@ def compare(servers: tuple[str, ...], as_json: bool, **settings: Any) -> None:
     is_flag=True,
     help="Correctness and up to 100 clients, in seconds; no turns.",
 )
+@warm_up_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> None:
+def judge(
+    servers: tuple[str, ...],
+    out: Path,
+    quick: bool,
+    warm_up: float | None,
+    as_json: bool,
+) -> None:
     """Say whether a server is correct, and what limits it.
 
     SERVER is a command line with {port}, such as "./mine --port {port}", or a name of
@@ -344,7 +358,10 @@ def judge(servers: tuple[str, ...], out: Path, quick: bool, as_json: bool) -> No
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     result = judging.judge(
-        servers, quick=quick, say=lambda text: click.echo(text, err=True)
+        servers,
+        quick=quick,
+        warm_up=warm_up,
+        say=lambda text: click.echo(text, err=True),
     )
     if as_json:
         click.echo(json_text(result.as_json()))

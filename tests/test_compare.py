@@ -101,6 +101,8 @@ def test_with_many_servers_a_set_is_short_enough_for_four_in_a_minute():
         ("poll", {"connections": 1, "rate": 100.0}, sets.SLICE_S),
         ("poll", {"connections": 1, "workload": "http"}, sets.SLICE_S),
         ("poll", {"connections": 1, "workload": "work"}, sets.SLICE_S),
+        ("./mine {port}", {}, sets.SLICE_OTHERS_S),
+        ("./mine {port}", {"connections": 1}, sets.SLICE_FEW_S),
     ],
 )
 def test_a_user_or_two_have_turns_as_short_as_in_sweeps(other, options, slice_s):
@@ -144,6 +146,27 @@ def test_what_cannot_be_compared_is_refused_by_name(
     monkeypatch.setattr(servers.Entry, "reason", None)
     with pytest.raises(ValueError, match=message):
         make_plan(["epoll", name], **options)
+
+
+@pytest.mark.parametrize(
+    ("names", "warm_up", "message"),
+    [
+        (["epoll", "./mine {port}"], -1.0, "^warm-up: -1 s; allowed: 0 to 60 s$"),
+        (["epoll", "./mine {port}"], 61.0, "^warm-up: 61 s; allowed: 0 to 60 s$"),
+        (["epoll", "poll"], 3.0, "^warm-up: 3 s; connlab wrote epoll, poll: none need"),
+    ],
+)
+def test_a_warm_up_that_cannot_be_is_refused(names, warm_up, message):
+    with pytest.raises(ValueError, match=message):
+        make_plan(names, warm_up=warm_up)
+
+
+def test_a_warm_up_is_of_those_that_connlab_did_not_write():
+    names = ["epoll", "./mine {port}"]
+    usual, longer = make_plan(names), make_plan(names, warm_up=5.0)
+    of_each = [server.factors.get("warm_up") for server in longer.servers]
+    assert of_each == [None, 5.0, None]
+    assert longer.set_s == pytest.approx(usual.set_s - servers.WARM_UP_S + 5)
 
 
 def test_workers_are_told_to_the_command_lines_that_have_a_place_for_them():
@@ -548,7 +571,7 @@ def test_a_server_of_this_machine_that_chose_its_own_core_is_said(
     said = [text for text in screen.doubts(result) if "started by hand" in text]
     assert [text.partition(": started")[0] for text in said] == named
     assert all(f"starts have core {core}, the client core" in text for text in said)
-    assert document_of(result)["slice_s"] == sets.SLICE_S
+    assert document_of(result)["slice_s"] == result.plan.slice_s
 
 
 def test_a_server_that_left_is_not_said_to_have_chosen_its_core(monkeypatch):
@@ -786,6 +809,30 @@ def test_a_client_that_is_late_is_said(rate, lag_ns, said):
     assert len(doubts) == bool(said)
     assert all(text.endswith(said) for text in doubts)
     assert document_of(result)["late_sets"] == ({"poll": 1} if said else {})
+
+
+@pytest.mark.parametrize(
+    ("name", "ends_at", "said"),
+    [
+        ("./mine {port}", 0.5, "./mine {port}: what a request costs it was still"),
+        ("./mine {port}", 0.98, ""),  # within the margin
+        ("poll", 0.5, ""),  # nothing of ours compiles as it runs
+    ],
+)
+def test_a_cost_that_is_still_falling_is_said(name, ends_at, said):
+    plan = make_plan(["epoll", name])
+    names = tuple(server.name for server in plan.servers)
+    result = comparison.Comparison(plan)
+    for number in range(4):
+        one = outcome(plan, dict.fromkeys(names, 1000), places=3, seed=number)
+        for row in one.slices:
+            if row["target"] == 1:
+                row["server_cpu_ns"] *= ends_at ** ((row["round"] - 5) / 14)
+        result.add(measure.Set(number, names, one))
+    doubts = [text for text in screen.doubts(result) if "still falling" in text]
+    assert len(doubts) == bool(said)
+    assert all(text.startswith(said) for text in doubts)
+    assert document_of(result)["falling"].keys() == ({name} if said else set())
 
 
 @pytest.mark.parametrize(

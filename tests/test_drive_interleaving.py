@@ -8,7 +8,7 @@ from unittest.mock import ANY
 
 import drive_fakes
 import pytest
-from drive_fakes import manifest, measure, models, rows
+from drive_fakes import manifest, measure, models, planned, rows
 
 from connlab import schema
 from connlab.drive import (
@@ -284,6 +284,27 @@ FEW = {
 def test_a_slice_is_short_where_one_user_asks_for_little(setting, short):
     length_s = turns.usual_slice_s({"workload": "echo"} | setting)
     assert length_s == (turns.SLICE_FEW_S if short else turns.SLICE_S)
+
+
+@pytest.mark.parametrize(
+    ("names", "users", "length_s"),
+    [
+        (["epoll", "lessons/epoll"], 50, turns.SLICE_S),
+        (["epoll", "winsock-iocp"], 50, turns.SLICE_S),
+        (["epoll", "go"], 50, turns.SLICE_OTHERS_S),
+        (["epoll", "./mine {port}"], 50, turns.SLICE_OTHERS_S),
+        (["epoll", "go"], 1, turns.SLICE_FEW_S),
+    ],
+)
+def test_a_slice_is_long_beside_a_server_that_connlab_did_not_write(
+    names, users, length_s
+):
+    """A scheduler that parks its threads pays for each rest."""
+    cell = {"workload": "echo", "connections": users}
+    assert turns.usual_slice_s(cell, names) == length_s
+    factors = {"model": names, "connections": [users]}
+    made = planned("s", run="r", factors=factors, beside="model")
+    assert {cell["slice"] for cell in made.cells} == {1e3 * length_s}
 
 
 def made_set(client: dict, *, pause_s: float | None = None) -> turns.Setting:

@@ -43,6 +43,8 @@ command = "{build}/mine --port {port}"
         (ENTRY + 'build = ["cc -o {port}"]', ["build: ", "'port'"]),
         (ENTRY.replace("readiness", "readyness"), ["family: 'readyness'"]),
         (ENTRY + 'workloads = ["ftp"]', ["mine: workloads.0: 'ftp'"]),
+        (ENTRY + "warm_up = 61", ["mine: warm_up: 61", "60"]),
+        (ENTRY + 'warm_up = "3s"', ["mine: warm_up: '3s'"]),
         (ENTRY + 'needs = [{any_of = ["x"], instal = "y"}]', ["'instal'", "'install'"]),
         (ENTRY.replace("command = ", "labl = "), ["mine: ", "'labl'"]),
         (ENTRY.replace("command", "version"), ["mine: command "]),
@@ -287,6 +289,15 @@ def test_a_process_that_ends_before_the_client_looks_costs_no_set(
     for trial in trials_of(tmp_path, kinds, beside="model").values():
         assert trial.failure is None
         assert trial.client.window["requests"] > 0
+
+
+def test_with_another_warm_up_it_is_another_server(monkeypatch):
+    digests = set()
+    for text in ("", "warm_up = 2", "warm_up = 3"):
+        entries = servers.parse(ENTRY + text)
+        monkeypatch.setattr(servers, "entries", lambda entries=entries: entries)
+        digests.add(servers.model("mine").digest)
+    assert len(digests) == 3
 
 
 def test_what_is_measured_already_is_not_measured_again(build_dir, tmp_path):

@@ -812,6 +812,7 @@ def test_page_and_comparison_name_the_same_limit(monkeypatch, limit, shared):
     compared.sets = [None]
     text = screen.limits(compared)[0]
     none = {"levels": {}, "ratios": {"rate": {}}, "failed": {}, "others_share": 0}
+    none |= {"falling": {}}
     result = contest._contest(50, none | {"sets": 5}, compared, {})
     said = page._limited(result, "poll")
     client = "client" in said and "core" in said
@@ -833,6 +834,33 @@ def test_a_dear_server_is_told_its_calls_where_that_is_shown(low, told):
     judgement = Judgement([verdict], contests=[measured])
     first = hints.first(verdict, judgement)[0]
     assert all(text in first for text in told)
+
+
+def test_a_dear_server_that_still_compiles_is_told_to_be_warmed_up():
+    cost = {"value": 3.0, "lo": 2.8, "hi": 3.2, "word": "dearer"}
+    compiling = {"falling": {"x": 0.61}, "ratios": {"x": {"cpu": cost}}}
+    judgement = Judgement([], contests=[contest.Contest(50, 5, **compiling)])
+    (first,) = hints._costs(Verdict("x", "x"), judgement)
+    assert "0.61 times" in first
+    assert "--warm-up" in first
+
+
+@pytest.mark.parametrize("asked", [None, 7.0])
+def test_a_contest_has_the_time_to_warm_its_servers_up(monkeypatch, asked):
+    """In too short a one there are fewer than the five sets of an interval."""
+    plans, made = [], plan.make_plan
+
+    def noted(names, **options):
+        plans.append(made(names, **options))
+        raise OSError("no further")
+
+    monkeypatch.setattr(plan, "make_plan", noted)
+    contest.hold([line("good"), "thread-pair"], connections=50, warm_up=asked)
+    (only,) = plans
+    of_each = {s.factors["model"]: servers.warm_up_s(s.factors) for s in only.servers}
+    assert of_each.pop(line("good")) == (asked or servers.WARM_UP_S)
+    assert set(of_each.values()) == {0.0}
+    assert only.budget_s >= 5 * only.set_s
 
 
 def row_of(text: str, first: str) -> list[list[str]]:

@@ -590,6 +590,32 @@ def test_who_spends_most_between_turns_where_that_was_measured(cells, shares, sa
         assert finding.endswith(end)
 
 
+@pytest.mark.parametrize(
+    ("ends_at", "noted"), [(0.6, True), (1.0, False), (0.97, False)]
+)
+def test_a_runtime_that_was_still_compiling_is_noted(cells, ends_at, noted):
+    about = {"round": [*range(6)], "seconds": [0.1] * 6, "lead_in_requests": [0] * 6}
+    about |= {"requests": [100] * 6, "response_ns": [100] * 6}
+    falls = np.linspace(1e6, ends_at * 1e6, 6)
+
+    def made(row: pd.Series) -> Rounds:
+        spent = falls if row["model"] == "thread" else np.full(6, 1e6)
+        scatter = 1 + 0.001 * row["block"]
+        return Rounds({"turns": about | {"server_cpu_ns": (scatter * spent).tolist()}})
+
+    closed = trials([{"connections": 50, "cores": 1}])
+    closed = closed.assign(set=closed["block"].astype(str))
+    closed["rounds"] = closed.apply(made, axis="columns")
+    entries = {n: SimpleNamespace(warm_up=w) for n, w in (("thread", 3), ("poll", 0))}
+    names = {"closed": closed, "spent": SPENT, "at": 50, "one": 1, "baseline": "epoll"}
+    names |= {"theirs": ["poll", "thread"], "entries": entries}
+    made_, results = cells("13-runtimes", "cell-38", **names, names={"thread": "T"})
+    assert made_["course"]["model"].tolist() == ["thread"]
+    assert len(results["notes"]) == noted
+    assert all("still falling" in note for note in results["notes"])
+    assert all(": T (0.6" in note for note in results["notes"])
+
+
 def test_trials_that_lost_connections_are_counted_for_each_web_server(cells):
     pages = trials([{"connections": 50, "workload": "http", "part": "page"}])
     lost = (pages["model"] == "thread") & (pages["block"] < 2)

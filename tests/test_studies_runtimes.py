@@ -86,10 +86,12 @@ def test_the_equal_load_is_one_that_a_server_reaches_on_as_many_cores():
     reached |= {("python-asyncio", 1): 35_000.0, ("python-asyncio", 2): 9e4}
     frame = pd.DataFrame([*reached], columns=["model", "cores"])
     frame = usable(frame, throughput_rps=[*reached.values()], connections=50)
-    frame = frame.assign(workload="echo", rate=np.nan, active=np.nan)
+    frame = frame.assign(workload="echo", rate=np.nan, active=np.nan, slice=100.0)
+    in_short_turns = frame.assign(throughput_rps=1e6, slice=20.0)
     study, drive = Mock(), Mock()
-    study.load.return_value = frame
+    study.load.return_value = pd.concat([frame, in_short_turns, in_short_turns])
     names = {"compared": ["epoll", "go", "python-asyncio"], "one": 1, "common": {}}
+    names |= {"shorter": [20.0]}
     names |= {"at": 50, "load": 0.3, "baseline": "epoll", "drive": drive}
     rules.execute("13-runtimes", "cell-07", study=study, **names)
     factors = drive.sweep.call_args.kwargs["factors"]

@@ -212,3 +212,16 @@ def test_taking_turns_is_narrower_than_windows_one_after_another():
     means = made.groupby(["trial", "server"])["requests"].mean().unstack()
     unpaired = rng.permutation(means["uring"]) / means["epoll"]
     assert paired < turns.width(interval(unpaired)) / 5
+
+
+def test_what_changes_within_a_trial_is_the_last_third_over_the_first():
+    rounds = pd.MultiIndex.from_product([["a", "b"], range(6)], names=["set", "round"])
+    falling, level = [8, 8, 9, 5, 4, 4], [2, 3, 9, 9, 2, 3]
+    change = turns.last_over_first(pd.Series([*falling, *level], rounds, dtype=float))
+    assert change.to_dict() == {"a": 0.5, "b": 1.0}
+
+
+def test_rounds_without_a_ratio_do_not_count_as_its_end():
+    rounds = pd.MultiIndex.from_product([["a"], [4, 3, 2, 1]])
+    change = turns.last_over_first(pd.Series([math.nan, 3.0, 5.0, 6.0], rounds))
+    assert change["a"] == 0.5

@@ -291,6 +291,37 @@ class Comparison:
         late = (table["lag_p99"] > allowed_s).groupby(level="server").sum()
         return {n: int(late[n]) for n in self.remaining if late[n]}
 
+    def falling(self) -> dict[str, float]:
+        """Return whose CPU time per request was still falling as it was measured.
+
+        To how much of what it had been, from the first third of a set's rounds to the
+        last, against the baseline; those whose interval says by 5 % or more. A server
+        that compiles as it runs needs a longer warm-up then.
+        """
+        if not self.sets:
+            return {}
+        rounds = ratios_of_turns.per_round(
+            pd.concat(self.slices), in_ticks=self.plan.in_ticks
+        )
+        cpu = rounds.set_index(["trial", "round", "server"])["cpu"].unstack()
+        found = {}
+        for name in self._not_ours:
+            ratios = cpu[name] / cpu[self.plan.baseline]
+            change = interval(ratios_of_turns.last_over_first(ratios).dropna())
+            if change.hi < 1 / (1 + ratios_of_turns.MARGIN):
+                found[name] = change.value
+        return found
+
+    @property
+    def _not_ours(self) -> list[str]:
+        """The servers that connlab did not write, and whose CPU time is known."""
+        return [
+            server.name
+            for server in self.plan.servers
+            if server.name in self.with_cpu_time.difference(self.failed)
+            and not servers.is_ours(server.factors["model"])
+        ]
+
     def words(self, metric: str, ratios: Mapping[str, Interval]) -> dict[str, str]:
         """Return what each server's ratio of a metric shows; see `word`.
 
@@ -446,6 +477,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "strain": comparison.strain(),
         "slice_s": plan.slice_s,
         "late_sets": comparison.late(),
+        "falling": comparison.falling(),
         "engine": comparison.engine,
         "failed": comparison.failed,
         "errors": comparison.errors,

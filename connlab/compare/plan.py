@@ -117,7 +117,8 @@ class Plan:
         """What a set is expected to take, in seconds."""
         slices_s = self.client["duration"] + self.client["warmup"]
         pauses = 1 + turns.PAUSE_REMOTE if self.location.remote else 1
-        return turns.OVERHEAD_S + pauses * slices_s
+        warming_s = sum(servers.warm_up_s(server.factors) for server in self.servers)
+        return turns.OVERHEAD_S + warming_s + pauses * slices_s
 
 
 def make_plan(
@@ -130,6 +131,7 @@ def make_plan(
     delay: str | None = None,
     requests_per_connection: int | None = None,
     engine: str | None = None,
+    warm_up: float | None = None,
     until: float = 0.01,
     budget_s: float = 60.0,
     seed: int = 1,
@@ -147,8 +149,11 @@ def make_plan(
     bytes (of the page, for http), a `rate` in requests/s in an open loop (to the server
     whose slice it is), the delay of a work request, requests before a user hangs up and
     connects anew, how the client waits (`engine`; ``client --help``). Orders of rounds,
-    sizes and arrivals follow from `seed`. A half-width of `until` is narrow enough for
-    a ratio, 0.01 for ±1 %; after `budget_s` seconds no further set begins.
+    sizes and arrivals follow from `seed`. In each set those that connlab did not write
+    have `warm_up` seconds of load before they take turns (`connlab.drive.warming`); by
+    default what their entry says, or a second of a command line. A half-width of
+    `until` is narrow enough for a ratio, 0.01 for ±1 %; after `budget_s` seconds no
+    further set begins.
 
     Raises ValueError naming what was wrong, the value that came and what is allowed.
     """
@@ -171,6 +176,7 @@ def make_plan(
     counts = Counter(server.name for server in chosen)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ValueError(f"servers: {', '.join(repeated)} twice; once is enough")
+    chosen = _warmed(chosen, warm_up)
     baseline = chosen[0]
     chosen.append(replace(baseline, name=f"{baseline.name} {AGAIN}"))
     of_workload: dict[str, dict[str, Any]] = {
@@ -202,16 +208,37 @@ def make_plan(
     return plan
 
 
+def _warmed(chosen: Sequence[Server], warm_up: float | None) -> list[Server]:
+    """Return the servers, those that connlab did not write with this warm-up."""
+    if warm_up is None:
+        return list(chosen)
+    if not 0 <= warm_up <= servers.WARM_UP_MOST_S:
+        most = f"0 to {servers.WARM_UP_MOST_S:g} s"
+        raise ValueError(f"warm-up: {warm_up:g} s; allowed: {most}")
+    if all(servers.is_ours(s.factors["model"]) for s in chosen):
+        names = ", ".join(server.name for server in chosen)
+        raise ValueError(
+            f"warm-up: {warm_up:g} s; connlab wrote {names}: none needs it"
+        )
+    return [
+        server
+        if servers.is_ours(server.factors["model"])
+        else replace(server, factors={**server.factors, "warm_up": warm_up})
+        for server in chosen
+    ]
+
+
 def _slice_s(
     chosen: Sequence[Server], client: Mapping[str, Any], *, remote: bool
 ) -> float:
-    """Return the length of a slice: that of sweeps, unless one answers from afar."""
+    """Return the length of a slice: that of sweeps, no short one where one is afar."""
     if remote:
         return turns.SLICE_REMOTE_S
-    places = (servers.address_of(server.factors["model"]) for server in chosen)
-    if all(place is None or place.here for place in places):
-        return turns.usual_slice_s(client)
-    return turns.SLICE_S
+    names = [server.factors["model"] for server in chosen]
+    places = map(servers.address_of, names)
+    here = all(place is None or place.here for place in places)
+    slice_s = turns.usual_slice_s(client, names)
+    return slice_s if here else max(slice_s, turns.SLICE_S)
 
 
 def _lengths(count: int, *, remote: bool) -> dict[str, float]:

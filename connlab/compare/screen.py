@@ -260,6 +260,12 @@ def doubts(comparison: Comparison) -> list[str]:
             f"the client was late itself, so that waits are too long, in sets of:"
             f" {names} (of {comparison.n})"
         )
+    for name, share in comparison.falling().items():
+        lines.append(
+            f"{name}: what a request costs it was still falling, within a set to"
+            f" {share:.2f} times what it was first; if it compiles as it runs, a longer"
+            " --warm-up finds out what it costs in the end"
+        )
     if comparison.others_share > OTHERS:
         lines.append(
             f"other programs kept {comparison.others_share:.2g} cores busy: rates are "

@@ -45,7 +45,10 @@ CLIENT = (
     *("response_times", "duration_max", "warmup", "settle"),
 )
 #: factors without a flag; the model is the server's first argument
-DRIVE = ("remarks", "cores", "together", "descriptors", "arm", "stall", "slice")
+DRIVE = (
+    *("remarks", "cores", "together", "descriptors", "arm", "stall", "slice"),
+    "warm_up",
+)
 #: factor -> its flag, None where it has none
 FLAGS: dict[str, str | None] = dict.fromkeys(("model", *DRIVE))
 FLAGS |= {name: f"--{name.replace('_', '-')}" for name in (*SERVER, *CLIENT)}

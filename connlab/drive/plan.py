@@ -139,12 +139,13 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         # clients that prolong a window each by its own answers do not end it together
         args.response_times = 0
     fixed = dict(args.fixed or {})
+    named = _models_named(args.factors, fixed)
     defaults = {"duration": args.duration, "warmup": args.warmup} | _windows(args)
     if beside:
         defaults["slice"] = (
             turns.SLICE_REMOTE_S * 1e3
             if location.remote
-            else lambda cell: turns.usual_slice_s(cell) * 1e3
+            else lambda cell: turns.usual_slice_s(cell, named) * 1e3
         )
     cells = grid.cells(args.factors, fixed, defaults)
     rule = stopping.rule(
@@ -205,6 +206,15 @@ def prepare(arguments: Mapping[str, Any]) -> SweepPlan:
         unavailable=unavailable,
         location=location,
     )
+
+
+def _models_named(
+    factors: Mapping | Sequence[Mapping], fixed: Mapping[str, Any]
+) -> set[str]:
+    """Return the names of all servers of a sweep, known or not."""
+    grids = (*grid.grids(factors), {"model": [grid.with_models(fixed).get("model")]})
+    levels = itertools.chain.from_iterable(g.get("model", ()) for g in grids)
+    return {level for level in levels if isinstance(level, str)}
 
 
 def _windows(args: SimpleNamespace) -> dict[str, Any]:
@@ -304,12 +314,14 @@ def guess_s(plan: SweepPlan, cell: int, past_s: Sequence[float]) -> float:
     measuring = factors["warmup"] + _window_s(factors, model)
     its_set = next(s for s in plan.sets if cell in s.members)
     if its_set.baseline is not None:
+        warming_s = servers.warm_up_s(factors) if factors["warmup"] else 0.0
         first = min(connections, _FIRST) * _FIRST_S
         settling = flags.users(factors) * _answer_s(factors)  # all are answered once
         connecting = first + connections * _PER_CONNECTION_S + settling
         longer = 1 + turns.PAUSE_REMOTE if plan.location.remote else _SLICES
         servers_each = its_set.servers / len(its_set.members)
-        return servers_each * (_IN_SET_S + connecting + longer * measuring)
+        turns_s = servers_each * (_IN_SET_S + connecting + longer * measuring)
+        return warming_s + turns_s
     connecting = connections * _ALONE_PER_CONNECTION_S
     if rate := factors.get("connect_rate"):
         connecting = max(connecting, connections / rate)

@@ -45,6 +45,11 @@ PORT = "{port}"
 LESSON = "lessons/"
 #: family of a command line of which nothing else is known
 FAMILY = "external"
+#: load before its turns of a command line, of which nobody says that it compiles as it
+#: runs: by then Java's NIO and virtual threads have, and Netty has not
+WARM_UP_S = 1.0
+#: seconds of such load at most
+WARM_UP_MOST_S = 60.0
 _PLACES = re.compile(r"\{(\w+)\}")
 #: places that differ from trial to trial
 _OF_A_TRIAL = ("port", "workers", "root")
@@ -121,6 +126,9 @@ class Entry(programs.Declared):
     """What bounds how many clients it serves at a time, as in ``server --list``."""
     nearest: str = "epoll"
     """The model that waits in the same way."""
+    warm_up: float = Field(0.0, ge=0, le=WARM_UP_MOST_S)
+    """Seconds of load that it gets before it takes turns (`connlab.drive.warming`): one
+    that compiles as it runs is another server until it has."""
     contract: bool = False
     """Whether it keeps the contract of ``build/server``: it finds a port itself where
     that is 0, prints the ready and the stats line, and ends its processes on SIGTERM.
@@ -272,7 +280,7 @@ def entry_of(name: str) -> Entry | None:
         at = address.parse(name.removeprefix(address.WORD))
         return Entry(**bare, at=str(at))
     if is_command(name):
-        return Entry(**bare, command=name)
+        return Entry(**bare, command=name, warm_up=WARM_UP_S)
     return entries().get(name)
 
 
@@ -280,6 +288,23 @@ def address_of(name: str) -> address.Address | None:
     """Return where a server runs already; None for one that is to be started."""
     entry = entry_of(name)
     return address.parse(entry.at) if entry and entry.at else None
+
+
+def warm_up_s(factors: Mapping[str, Any]) -> float:
+    """Return the seconds of load that a server gets before it takes turns.
+
+    Those that the factor ``warm_up`` says, else its entry; none for a model.
+    """
+    if (asked := factors.get("warm_up")) is not None:
+        return float(asked)
+    entry = None if is_lesson(factors["model"]) else entry_of(factors["model"])
+    return entry.warm_up if entry else 0.0
+
+
+def is_ours(name: str) -> bool:
+    """Whether connlab wrote a server: a model, a lesson, or a model under Wine."""
+    entry = None if is_lesson(name) else entry_of(name)
+    return entry is None or entry.contract
 
 
 def host_of(name: str, host: Host) -> Host:
@@ -304,14 +329,17 @@ def model(name: str) -> schema.Model | None:
         except ValueError as error:
             raise ValueError(f"server {name!r}: {str(error).lower()}") from None
         label, digest = Path(words[0]).name, _digest(name, *words)
-        return _model(name, label=label, digest=digest, workers=workers)
+        facts = {"label": label, "digest": digest, "workers": workers}
+        return _model(name, **facts, warm_up=entry.warm_up)
     if is_address(name):
         return _model(name, label=entry.at, at=entry.at, digest=_digest(name))
     names = {"label", "family", "language", "holds", "nearest", "workloads"}
+    names |= {"warm_up"} if entry.warm_up else set()
     facts = entry.model_dump(include=names) | {"concurrent": entry.holds != "one"}
     if entry.at:
         return _model(name, **facts, at=entry.at, digest=_digest(f"at:{entry.at}"))
     version = version_of(entry)
+    warm_up = f" {entry.warm_up:g} s" if entry.warm_up else ""
     files = [entry.fill(entry.product), *sorted(entry.folder.rglob("*"))]
     return _model(
         name,
@@ -320,7 +348,7 @@ def model(name: str) -> schema.Model | None:
         reason=entry.reason,
         workers=workers,
         version=version,
-        digest=_digest(f"{entry.command} {version}", *files),
+        digest=_digest(f"{entry.command} {version}{warm_up}", *files),
     )
 
 

@@ -13,7 +13,7 @@ import contextlib
 import csv
 import io
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from connlab.drive import (
     servers,
     services,
     trials,
+    warming,
 )
 from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, Host, HostLost, ProgramError, Reading
@@ -39,6 +40,12 @@ OVERHEAD_S = 0.5
 #: the length of a slice, and the part at its beginning that is not counted
 SLICE_S = 0.02
 LEAD_IN_S = 0.001
+#: A server that connlab did not write may have more to find again after each rest than
+#: an event loop's caches: a scheduler that parks its threads, megabytes of code and of
+#: heap. Go's cost per request was 1.65, 1.40, 1.27 and 1.26 times that of epoll in
+#: slices of 5, 20, 100 and 500 ms, asyncio's 3.40, 3.08, 2.9 and 2.8; thread's, libuv's
+#: and tokio's were the same from 20 ms on (50 connections)
+SLICE_OTHERS_S = 0.1
 #: a user or two leave both cores idle between requests, and how long an idle core takes
 #: to wake (halt polling, sleep states) changes every few tens of ms: in short slices it
 #: meets all servers of a round alike. With more users a slice this short would be
@@ -58,15 +65,18 @@ _LOOK_S = 0.05
 _OWN_CPU = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
 
 
-def usual_slice_s(cell: Mapping[str, Any]) -> float:
+def usual_slice_s(cell: Mapping[str, Any], models: Iterable[str] = ()) -> float:
     """Return the default length of a slice of a cell, in seconds.
 
-    Short only where answers take microseconds: echo, as fast as it comes.
+    Short only where answers take microseconds: echo, as fast as it comes; long where
+    one of the `models` that take turns is a server that connlab did not write.
     """
     few = flags.users(cell) <= FEW_USERS
     waits = any(cell.get(name) is not None for name in ("rate", "think", "delay"))
     quick = cell.get("workload") == "echo" and not waits
-    return SLICE_FEW_S if quick and few else SLICE_S
+    if quick and few:
+        return SLICE_FEW_S
+    return SLICE_S if all(map(servers.is_ours, models)) else SLICE_OTHERS_S
 
 
 @dataclass(frozen=True)
@@ -244,9 +254,24 @@ class _Course:
                 if ready is None:
                     raise ProgramError(f"not ready after {trials.READY_S:g} s")
             self.served.append(Served(factors, handle, ready))
+        if self.setting.client["warmup"]:
+            for server in self.served:
+                self._warm_up(server)
         # only now, as PSS divides the pages that several servers share
         for server in self.watchable():
             self._look_at(server)
+
+    def _warm_up(self, server: Served) -> None:
+        """Give a server the load that it needs before it takes turns, if it does."""
+        setting = self.setting
+        target = f"{server.ready['host']}:{server.ready['port']}"
+
+        def command(load: Mapping[str, Any]) -> list[str]:
+            words = flags.client_flags(load, seed=setting.seed)
+            return [*setting.programs.client, target, *words]
+
+        factors = {**setting.client, **server.factors}
+        warming.warm_up(factors, command, host=self.host, cores=setting.cores)
 
     def client_report(self) -> dict:
         """Run the client; return its report.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from connlab.drive import interrupt, programs, turns
+from connlab.drive import interrupt, programs, servers, turns
 from connlab.drive.location import ThisMachine
 
 BASELINE = "epoll"
@@ -33,8 +33,8 @@ class Contest:
     `levels` and `ratios` (to the baseline) hold, by server and metric, ``value``,
     ``lo`` and ``hi``; a ratio also the ``word`` for what it shows. `busy` is the share
     of a core that a server, and the client for it, used; they may have `shared` one.
-    `limits` say what kept each from more (`connlab.compare.comparison`), `failure` why
-    it ended early.
+    `limits` say what kept each from more, and `falling` whose cost was still falling
+    (`connlab.compare.comparison`); `failure` why it ended early.
     """
 
     connections: int
@@ -47,6 +47,7 @@ class Contest:
     others_share: float = 0.0
     shared: bool = False
     limits: Mapping[str, str | None] = field(default_factory=dict)
+    falling: Mapping[str, float] = field(default_factory=dict)
     failure: str = ""
 
 
@@ -63,10 +64,17 @@ def divided(judged: Sequence[str], *, connections: int) -> list[list[str]]:
     return [list(judged[n::count]) for n in range(count)]
 
 
-def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Contest:
+def hold(
+    judged: Sequence[str],
+    *,
+    connections: int,
+    wait_s: float = 0,
+    warm_up: float | None = None,
+) -> Contest:
     """Let judged servers and models take turns; judged ones that fail are named.
 
-    Each set waits `wait_s` for the slowest to start and to end. A contest that cannot
+    Each set waits `wait_s` for the slowest to start and to end, and each judged server
+    has `warm_up` seconds of load first, or what is usual for it. A contest that cannot
     be held here has no result, and the reason for each of them.
     """
     from connlab.compare import comparison, measure, plan
@@ -78,13 +86,15 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
     remaining = [name for name in judged if name not in models]
     while True:
         slices = (len(models) + len(remaining) + 1) * 45
-        least_s = 5 * (turns.OVERHEAD_S + wait_s + slices * turns.SLICE_S)
+        warming_s = sum(_warm_up_s(name, warm_up) for name in remaining)
+        set_s = turns.OVERHEAD_S + wait_s + warming_s + slices * turns.SLICE_S
         try:
             contest_plan = plan.make_plan(
                 [*models, *remaining],
                 connections=connections,
                 until=_UNTIL,
-                budget_s=max(budget_s, least_s),
+                budget_s=max(budget_s, 5 * set_s),
+                warm_up=None if all(map(servers.is_ours, remaining)) else warm_up,
             )
             sets = measure.sets(contest_plan)
             with interrupt.noted(), contextlib.closing(sets):
@@ -103,6 +113,11 @@ def hold(judged: Sequence[str], *, connections: int, wait_s: float = 0) -> Conte
             return _contest(connections, comparison.document(result), result, failed)
 
 
+def _warm_up_s(name: str, asked: float | None) -> float:
+    of_model = 0.0 if servers.is_ours(name) else asked
+    return servers.warm_up_s({"model": name, "warm_up": of_model})
+
+
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:
     ratios, servers = document["ratios"], document["ratios"]["rate"]
     return Contest(
@@ -116,6 +131,7 @@ def _contest(connections: int, document: dict, result: Any, failed: dict) -> Con
         others_share=document["others_share"],
         shared=result.plan.cores.shared,
         limits=result.limits(),
+        falling=document["falling"],
         failure=result.failure,
     )
 

@@ -217,7 +217,12 @@ def _costs(verdict: Verdict, judgement: Judgement) -> list[str]:
             text = f"A request costs {ratio['value']:.1f} times the CPU time of epoll"
             calls = verdict.calls.per_request if verdict.calls else {}
             frequent = ", ".join(f"{n:g} {name}" for name, n in list(calls.items())[:4])
-            if frequent:
+            if share := contest.falling.get(verdict.server):
+                text += (
+                    f", and was still falling, to {share:.2f} times what it was first: "
+                    "if it compiles as it runs, judge it with a longer --warm-up"
+                )
+            elif frequent:
                 text += f"; its system calls per request: {frequent}"
             return [f"{text}."]
     return []

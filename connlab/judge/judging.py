@@ -154,14 +154,19 @@ class Judgement:
 
 
 def judge(
-    names: Sequence[str], *, quick: bool = False, say: Callable[[str], None] = print
+    names: Sequence[str],
+    *,
+    quick: bool = False,
+    warm_up: float | None = None,
+    say: Callable[[str], None] = print,
 ) -> Judgement:
     """Judge servers, each by itself and then all in turns.
 
     Their `names` are command lines with ``{port}``, entries of ``servers.toml`` or
-    models. `quick`: only whether they are correct, and up to a hundred clients. What is
-    being tried is told to `say`. What was judged is kept after Ctrl-C, and where the
-    machine fails.
+    models. `quick`: only whether they are correct, and up to a hundred clients. Before
+    its turns each has `warm_up` seconds of load, by default as in `connlab.compare`.
+    What is being tried is told to `say`. What was judged is kept after Ctrl-C, and
+    where the machine fails.
 
     Raises ValueError for a name that nobody has, a server that cannot run here or
     serves no echo, or a command line without ``{port}``. Before the first verdict:
@@ -182,7 +187,7 @@ def judge(
             judgement.verdicts.append(verdict)
             del judgement.missing[name]
         if not quick:
-            _let_take_turns(judgement, say)
+            _let_take_turns(judgement, say, warm_up)
     except (KeyboardInterrupt, RuntimeError, OSError) as error:
         if not judgement.verdicts:
             raise
@@ -191,7 +196,9 @@ def judge(
     return judgement
 
 
-def _let_take_turns(judgement: Judgement, say: Callable[[str], None]) -> None:
+def _let_take_turns(
+    judgement: Judgement, say: Callable[[str], None], warm_up: float | None = None
+) -> None:
     for connections in contest.MODELS:
         able = [v for v in judgement.verdicts if connections in _contests(v)]
         if able:
@@ -199,7 +206,9 @@ def _let_take_turns(judgement: Judgement, say: Callable[[str], None]) -> None:
             names = [verdict.server for verdict in able]
             wait_s = max(verdict.restart_s for verdict in able)
             for some in contest.divided(names, connections=connections):
-                held = contest.hold(some, connections=connections, wait_s=wait_s)
+                held = contest.hold(
+                    some, connections=connections, wait_s=wait_s, warm_up=warm_up
+                )
                 judgement.contests.append(held)  # one by one: Ctrl-C may come
 
 

@@ -89,6 +89,21 @@ def log_ratios(rounds: pd.DataFrame, metric: str, *, baseline: str) -> pd.DataFr
     return ratios.groupby(level="trial").median()
 
 
+def last_over_first(ratios: pd.Series) -> pd.Series:
+    """Return, by trial, the ratio in the last third of its rounds over the first.
+
+    `ratios` of a server to the baseline have an index of trial and round; medians over
+    rounds are compared. It scatters around 1 for one that is as fast at first as later.
+    """
+    return ratios.groupby(level=0).apply(_change)
+
+
+def _change(ratios: pd.Series) -> float:
+    ordered = ratios.sort_index().dropna()
+    third = math.ceil(len(ordered) / 3)
+    return ordered.tail(third).median() / ordered.head(third).median()
+
+
 class Side:
     """The trials of one cell, as a side of ratios of a metric.
 
