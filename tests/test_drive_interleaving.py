@@ -287,22 +287,22 @@ def test_a_slice_is_short_where_one_user_asks_for_little(setting, short):
 
 
 @pytest.mark.parametrize(
-    ("names", "users", "length_s"),
+    ("names", "load", "length_s"),
     [
-        (["epoll", "lessons/epoll"], 50, turns.SLICE_S),
-        (["epoll", "winsock-iocp"], 50, turns.SLICE_S),
-        (["epoll", "go"], 50, turns.SLICE_OTHERS_S),
-        (["epoll", "./mine {port}"], 50, turns.SLICE_OTHERS_S),
-        (["epoll", "go"], 1, turns.SLICE_FEW_S),
+        (["epoll", "lessons/epoll"], {"connections": 50}, turns.SLICE_S),
+        (["epoll", "winsock-iocp"], {"connections": 50}, turns.SLICE_S),
+        (["epoll", "go"], {"connections": 50}, turns.SLICE_OTHERS_S),
+        (["epoll", "./mine {port}"], {"connections": 50}, turns.SLICE_OTHERS_S),
+        (["epoll", "go"], {"connections": 1}, turns.SLICE_FEW_S),
+        (["epoll", "go"], {"connections": 50, "rate": 9e3}, turns.SLICE_S),
     ],
 )
 def test_a_slice_is_long_beside_a_server_that_connlab_did_not_write(
-    names, users, length_s
+    names, load, length_s
 ):
     """A scheduler that parks its threads pays for each rest."""
-    cell = {"workload": "echo", "connections": users}
-    assert turns.usual_slice_s(cell, names) == length_s
-    factors = {"model": names, "connections": [users]}
+    assert turns.usual_slice_s({"workload": "echo"} | load, names) == length_s
+    factors = {"model": names} | {name: [level] for name, level in load.items()}
     made = planned("s", run="r", factors=factors, beside="model")
     assert {cell["slice"] for cell in made.cells} == {1e3 * length_s}
 

@@ -196,6 +196,17 @@ def test_rounds_that_others_disturbed_are_in_no_mean():
 
 
 @pytest.mark.parametrize(
+    ("asked", "usual", "warmed"), [(None, 5, 5), (0, 5, 0), (2, None, 2), (None,) * 3]
+)
+def test_how_long_a_server_was_warmed_up_is_known(asked, usual, warmed):
+    trial = in_turns(ECHO | {"warm_up": asked})
+    trial["server"]["model"] = {"name": "netty"} | ({"warm_up": usual} if usual else {})
+    assert schema.flatten(trial)["warmed_s"] == warmed
+    del trial["turns"]
+    assert schema.flatten(trial)["warmed_s"] is None
+
+
+@pytest.mark.parametrize(
     ("first", "warmed", "asked_s", "skipped"),
     [
         (0, 0, 0.1, {0, 1}),

@@ -90,7 +90,7 @@ def test_the_equal_load_is_one_that_a_server_reaches_on_as_many_cores():
     in_short_turns = frame.assign(throughput_rps=1e6, slice=20.0)
     study, drive = Mock(), Mock()
     study.load.return_value = pd.concat([frame, in_short_turns, in_short_turns])
-    names = {"compared": ["epoll", "go", "python-asyncio"], "one": 1, "common": {}}
+    names = {"compared": ["epoll", "go", "python-asyncio"], "one": 1, "few": {}}
     names |= {"shorter": [20.0]}
     names |= {"at": 50, "load": 0.3, "baseline": "epoll", "drive": drive}
     rules.execute("13-runtimes", "cell-07", study=study, **names)

@@ -321,6 +321,17 @@ def _cpu_per_request(trial: Mapping) -> float | None:
     return ratio(_server_cpu(trial), _served_requests(trial))
 
 
+def _warmed_s(trial: Mapping) -> float | None:
+    """Return the seconds of load that a server had before its turns.
+
+    None where it took none, or nobody had said yet that it needs any.
+    """
+    if not trial.get("turns"):
+        return None
+    asked = pick(trial, "factors.warm_up")
+    return pick(trial, "server.model.warm_up") if asked is None else asked
+
+
 def _rest_cpu_share(trial: Mapping) -> float | None:
     """Return the share of the server's CPU time that it spends between its turns."""
     rest_ns, spent_ns = (
@@ -415,6 +426,7 @@ DERIVED: dict[str, Callable[[Mapping], Any]] = {
     ),
     "server_cpu_per_request_s": _cpu_per_request,
     "rest_cpu_share": _rest_cpu_share,
+    "warmed_s": _warmed_s,
     "pss_net_bytes": lambda t: _net(t, "pss"),
     "pss_per_connection_bytes": lambda t: ratio(
         _net(t, "pss"), pick(t, "client.connections.established")
