@@ -163,3 +163,15 @@ def test_turns_that_ended_after_few_answers_are_remarked(folder, run):
     ]
     remarks = reference.remarks(run, {}, ROOT / "paper", "text")
     assert len(remarks) == (np.median(answers) < 20), answers
+
+
+@of_each_run
+def test_runtimes_that_met_short_turns_and_no_warm_up_are_remarked(folder, run):
+    trials = frames.load(folder.name, "runtimes", root=folder.parent, warn=False)
+    busy = trials[trials["slice"].notna() & trials["active"].isna()]
+    long_turns = busy.query("rate.isna() and workload == 'echo'")["slice"].max() > 20
+    warmed = busy.query("model == 'netty'")["warmed_s"].notna().all()
+    assert long_turns == warmed
+    text = " ".join(reference.remarks(run, {}, ROOT / "paper", "text"))
+    assert ("Runtimes had turns of 20 ms" in text) == (not long_turns)
+    assert ("no warm-up" in text) == (not warmed)
