@@ -168,7 +168,7 @@ def test_turns_that_ended_after_few_answers_are_remarked(folder, run):
 @of_each_run
 def test_runtimes_that_met_short_turns_and_no_warm_up_are_remarked(folder, run):
     trials = frames.load(folder.name, "runtimes", root=folder.parent, warn=False)
-    busy = trials[trials["slice"].notna() & trials["active"].isna()]
+    busy = trials[trials["beside"].notna() & trials["active"].isna()]
     long_turns = busy.query("rate.isna() and workload == 'echo'")["slice"].max() > 20
     warmed = busy.query("model == 'netty'")["warmed_s"].notna().all()
     assert long_turns == warmed
