@@ -172,6 +172,15 @@ def test_how_far_apart_the_cores_are_is_told():
     assert "core to core" not in _grades(_facts() | {"core_to_core_s": None})
 
 
+def test_a_monitor_of_memory_is_noise_and_told_with_how_to_end_it():
+    monitored = _facts() | {"memory_monitor": 0.0068}
+    assert _grades(monitored)["memory monitor"] == "noise"
+    finding = _judged(monitored)["memory monitor"]
+    assert "0.68 % of a core" in finding.value
+    assert "damon" in finding.change
+    assert "memory monitor" not in _grades(_facts())
+
+
 def test_two_threads_of_one_core_are_noise(monkeypatch):
     """Judged from facts alone: what this machine's cores are does not matter."""
     monkeypatch.setattr(checkup.procfs, "read_text", None)

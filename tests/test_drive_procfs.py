@@ -135,6 +135,19 @@ def test_the_machine_counts_time_that_is_burnt():
     assert procfs.machine().busy_s - before.busy_s > 0.25
 
 
+def test_what_a_kernel_thread_took_since_boot_is_a_share(monkeypatch):
+    files = {"/proc/uptime": "200.00 380.00", "/proc/2/task/2/children": "7 8 9 "}
+    files |= {"/proc/7/comm": "kdamond.0", "/proc/8/comm": "ksoftirqd/0"}
+    files |= {"/proc/9/comm": "kdamond.1"}
+    monkeypatch.setattr(procfs, "read_text", lambda path: files.get(path, ""))
+    spent = {7: 3.0, 9: 1.0}
+    monkeypatch.setattr(procfs, "cpu_clock_s", spent.get)
+    assert procfs.share_since_boot("kdamond") == 0.02
+    assert procfs.share_since_boot("kcompactd") is None
+    files.clear()  # where nothing of the kernel's is shown
+    assert procfs.share_since_boot("kdamond") is None
+
+
 def test_the_kernels_own_threads_are_found_or_count_nothing():
     visible = procfs.read_text("/proc/2/comm").strip() == "kthreadd"
     assert bool(procfs._softirq_threads()) == visible

@@ -109,6 +109,17 @@ def cpu_clock_s(pid: int) -> float | None:
         return None
 
 
+def share_since_boot(thread: str) -> float | None:
+    """Return what kernel threads whose names begin so took of a core; None: none is.
+
+    The kernel's threads are children of its own, process 2.
+    """
+    uptime_s = float((read_text("/proc/uptime").split() or ["0"])[0])
+    named = [p for p in children(2) if read_text(f"/proc/{p}/comm").startswith(thread)]
+    spent = [cpu_clock_s(pid) or 0.0 for pid in named]
+    return sum(spent) / uptime_s if spent and uptime_s else None
+
+
 def children(pid: int) -> list[int]:
     """Return the processes that the main thread of `pid` has forked and that live."""
     return [int(p) for p in read_text(f"/proc/{pid}/task/{pid}/children").split()]
