@@ -112,6 +112,37 @@ time.sleep(30)
         assert procfs.processes(pid).cpu_s > 0.28
 
 
+def test_children_that_end_together_are_not_missed():
+    """A server that forks for each client has none left when the load is over."""
+    code = """
+import os, sys, time
+for _ in range(60):
+    if os.fork() == 0:
+        until = time.process_time() + 0.01
+        while time.process_time() < until: pass
+        os.read(0, 1)
+        os._exit(0)
+time.sleep(1.5)
+print(flush=True)
+for _ in range(60): os.wait()
+time.sleep(30)
+"""
+    words = [sys.executable, "-S", "-E", "-c", code]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, **pipes) as parent:
+        try:
+            parent.stdout.readline()
+            readings = [procfs.processes(parent.pid).cpu_s]
+            parent.stdin.close()
+            until = time.monotonic() + 0.5
+            while time.monotonic() < until:
+                readings.append(procfs.processes(parent.pid).cpu_s)
+        finally:
+            parent.kill()
+    assert readings[0] > 60 * 0.01
+    assert min(readings) > 0.95 * readings[0]
+
+
 FEATURES = "x86_Thread_features:\t\nx86_Thread_features_locked:\t\n"
 
 

@@ -127,6 +127,24 @@ def test_no_more_is_added_at_the_end_than_the_next_reading_has():
     assert sums.cpu_user_s + sums.cpu_system_s == pytest.approx(0.072)
 
 
+@pytest.mark.parametrize("look_s", [0.09, 0.11, 0.25])
+def test_one_look_at_a_loaded_server_tells_its_rate(look_s):
+    """The next came when it had rested for as long: by a straight line 40 % lacked."""
+    begins_s = START + 0.01
+    ends_s = begins_s + 0.1 + 0.3
+    times = [START - 0.01, START + look_s, ends_s + 0.25]
+    used = [_busy_while_asked(t, begins_s=begins_s, ends_s=ends_s) for t in times]
+    seen = [
+        snapshot(reading(t, cpu_s, cpu_s), Reading(None))
+        for t, cpu_s in zip(times, used, strict=True)
+    ]
+    client = {"window": {"seconds": 0.3, "warmup_s": 0.1}}
+    client["self"] = {"dialing_s": 0.01}
+    told = samples.Report(client, START, ends_s + 0.25)
+    sums = samples.summarise(seen, told, stats=None)
+    assert sums.cpu_user_s + sums.cpu_system_s == pytest.approx(0.24, rel=0.1)
+
+
 def test_without_figures_of_the_client_there_is_no_cpu_time():
     sums = samples.summarise(snapshots()[:1], report(None), stats=None)
     assert sums.window_s is None

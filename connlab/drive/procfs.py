@@ -23,6 +23,8 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED = 2
 #: of a larger family of siblings only so many are looked at closely
 FAMILY = 64
+#: readings of a family whose members end meanwhile
+READINGS = 4
 CGROUPS = "/sys/fs/cgroup"
 #: files of a cgroup's limit, and of its use where that is read, in both versions
 CGROUP_FILES = {
@@ -242,8 +244,24 @@ def processes(pid: int) -> Processes | None:
     Children that ended count once their parent has waited for them. CPU time is read
     from every process; of a large family, threads and the split into user and system
     time from 64 members, which speak for the others.
+
+    A child that ends between the looks at it and at its parent is missed, and when all
+    of a server's clients leave, all of its children end: so it is read again, up to
+    `READINGS` times, until the family is the same before and after. Of readings that
+    may lack somebody the one with most CPU time lacks least.
     """
-    pids, family = _tree(pid)
+    most: Processes | None = None
+    for _ in range(READINGS):
+        tree = _tree(pid)
+        reading = _summed(*tree)
+        if reading and (most is None or reading.cpu_s > most.cpu_s):
+            most = reading
+        if reading is None or _tree(pid) == tree:
+            break
+    return most
+
+
+def _summed(pids: list[int], family: list[int]) -> Processes | None:
     sample = family[:: -(-len(family) // FAMILY) or 1]
     family_weight = len(family) / len(sample) if sample else 1.0
     members = [(pid, 1.0) for pid in pids] + [(pid, family_weight) for pid in sample]

@@ -31,8 +31,9 @@ _CLIENT_SIDE = ("driver_cpu_s", "companion_cpu_s", "client_cpu_s")
 
 #: how often the driver looks at both programs
 LOOK_S = 0.1
-#: which part of the window readings must span to tell the rate in it
-_SPANNED = 0.5
+#: which part of the window readings must span to tell the rate in it, and, where no two
+#: of them do, one reading in it and the moment at which clients began to ask
+_SPANNED, _SPANNED_FROM_REST = 0.5, 0.2
 
 Point = tuple[float, float]
 """A time on the driver's monotonic clock and the value of a counter; seconds."""
@@ -200,16 +201,34 @@ def _growth(points: Sequence[Point], span: Window) -> tuple[float | None, float]
 
     times, values = zip(*points, strict=True)
     before, after = np.interp([start, end], times, values)
-    inside = [point for point in points if start <= point[0] <= end]
-    if inside and inside[-1][0] - inside[0][0] >= _SPANNED * (end - start):
-        (first_s, first), (last_s, last) = inside[0], inside[-1]
+    asking_s = span.asking_s or -math.inf
+    resting = [point for point in points if point[0] < asking_s]
+    busy = [point for point in points if asking_s <= point[0] <= end]
+    began = (asking_s, resting[-1][1]) if resting else None
+    if telling := _telling(began, busy, start, end):
+        (first_s, first), (last_s, last) = telling
         rate = (last - first) / (last_s - first_s)
         following = next((value for time_s, value in points if time_s > last_s), last)
         after = min(last + rate * (end - last_s), following)
-        earlier = [point for point in points if point[0] < first_s]
-        if earlier and earlier[-1][0] < (span.asking_s or -math.inf):
-            before = max(first - rate * (first_s - start), earlier[-1][1])
+        if began and busy[0][0] >= start:
+            before = max(first - rate * (first_s - start), began[1])
     return max(0.0, float(after - before)), end - start
+
+
+def _telling(
+    began: Point | None, busy: Sequence[Point], start: float, end: float
+) -> tuple[Point, Point] | None:
+    """Return two points that tell a counter's rate in a window; None: no two do.
+
+    `busy` are those from when clients began to ask until the window's end; `began` is
+    that moment, with what the server had used until then, where it was seen at rest.
+    """
+    inside = [point for point in busy if point[0] >= start]
+    if inside and inside[-1][0] - inside[0][0] >= _SPANNED * (end - start):
+        return inside[0], inside[-1]
+    if began and busy and busy[-1][0] - began[0] >= _SPANNED_FROM_REST * (end - start):
+        return began, busy[-1]
+    return None
 
 
 def _context_switches(readings: Sequence[Reading], stats: dict | None) -> dict:
