@@ -7,8 +7,9 @@ clients stop to ask, so that a straight line would count the rest that follows a
 of the window: of half a second, about 1 % too little. So what was used from that last
 reading on is taken at the rate between the readings in the window; it is at most what
 the next reading says. The window's start is treated alike where the clients began to
-ask after the reading before it. Else, and where the readings span less than half of the
-window, the line is straight.
+ask after the reading before it. Where looks are so dear that no two span half of the
+window, the rate is that since the clients began to ask, as the server had rested; where
+that does not tell it either, the line is straight.
 
 The client does not share a clock with the driver, but it reports how long it connected
 and warmed up after it was started, and when it was started is known here
