@@ -155,7 +155,7 @@ warm_up_option = click.option(
     "--warm-up",
     callback=_seconds,
     help="Load that a server which connlab did not write gets before its turns, as it "
-    "may compile as it runs (what servers.toml says; 1s for a command line).",
+    "may compile as it runs (what servers.toml says; 2s for a command line).",
 )
 run_option = click.option(  # a run to measure into
     "--run",

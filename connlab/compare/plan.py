@@ -151,7 +151,7 @@ def make_plan(
     connects anew, how the client waits (`engine`; ``client --help``). Orders of rounds,
     sizes and arrivals follow from `seed`. In each set those that connlab did not write
     have `warm_up` seconds of load before they take turns (`connlab.drive.warming`); by
-    default what their entry says, or a second of a command line. A half-width of
+    default what their entry says, or two for a command line. A half-width of
     `until` is narrow enough for a ratio, 0.01 for ±1 %; after `budget_s` seconds no
     further set begins.
 

@@ -47,7 +47,7 @@ LESSON = "lessons/"
 FAMILY = "external"
 #: load before its turns of a command line, of which nobody says that it compiles as it
 #: runs: by then Java's NIO and virtual threads have, and Netty has not
-WARM_UP_S = 1.0
+WARM_UP_S = 2.0
 #: seconds of such load at most
 WARM_UP_MOST_S = 60.0
 _PLACES = re.compile(r"\{(\w+)\}")
