@@ -1,10 +1,13 @@
 """Study 09's other analyses, on trials of which little or nothing counts."""
 
+import numpy as np
 import pandas as pd
 import pytest
 import study_made as made
 
+from connlab import schema
 from connlab.intervals import ratios
+from connlab.rounds import Rounds
 from connlab.studies import doubts
 from connlab.study.turns import cores_off
 
@@ -282,3 +285,39 @@ def test_the_plainest_load_is_asked_for_as_fast_as_answers_come(levels, talking)
     placed = doubts.placed([studied((80, 80, levels))])
     found = doubts.small_echoes(placed, talking=[50, 1000])["talking"].tolist()
     assert found == ([] if talking is None else [talking])
+
+
+@pytest.mark.parametrize(
+    ("ends_at", "rounds", "shown"),
+    [(0.6, 9, "changed"), (1.0, 9, "steady"), (1.4, 9, "changed"), (0.6, 2, None)],
+)
+def test_a_server_that_changes_within_its_sets_is_found(ends_at, rounds, shown):
+    """As one that compiles as it runs, which a ratio of whole sets does not tell."""
+    random = np.random.default_rng(1)
+    about = {"round": [*range(rounds)], "seconds": [0.1] * rounds}
+    about |= {"requests": [100] * rounds, "lead_in_requests": [0] * rounds}
+    about |= {"response_ns": [100] * rounds}
+
+    def rounds_of(row: pd.Series) -> Rounds:
+        course = np.linspace(1, ends_at if row["model"] == "netty" else 1, rounds)
+        spent = 1e6 * course * random.lognormal(0, 0.002, rounds)
+        return Rounds({"turns": about | {"server_cpu_ns": spent.tolist()}})
+
+    models = ("epoll", "netty", "poll")
+    trials = made.usable(made.crossed(model=models, block=range(5), connections=(50,)))
+    trials = trials.assign(set=trials["block"].astype(str), **{doubts.COST: 1e-5})
+    trials["rounds"] = trials.apply(rounds_of, axis="columns")
+    for column in schema.FACTORS:
+        if column.name not in trials:
+            trials[column.name] = None
+    printed = ratios(trials, doubts.COST, baseline="epoll", within=["connections"])
+    found = doubts.within_sets([doubts.Study("runtimes", trials, printed)])
+    if shown is None:
+        assert found.empty
+        return
+    found = found.set_index("model")
+    assert set(found.index) == {"netty", "poll"}
+    assert found.loc["poll", ["lo", "hi"]].between(0.98, 1.02).all()
+    low, high = found.loc["netty", "lo"], found.loc["netty", "hi"]
+    assert (high < 0.9 or low > 1.1) == (shown == "changed")
+    assert found.loc["netty", "where"] == "50 connections"

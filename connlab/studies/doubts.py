@@ -10,11 +10,13 @@ import pandas as pd
 from connlab import schema
 from connlab.intervals import NUMBERS, ratios
 from connlab.report import RATIOS, level, levels
+from connlab.study import turns
 from connlab.study.formatting import called
 from connlab.study.frames import RunError, load, passed
 from connlab.study.interval import Interval
 from connlab.study.metrics import is_bounded_by_client
 from connlab.study.turns import verdict
+from connlab.variances import TRIALS_MIN, Fit, level_of_each, moderated
 
 KINDS = ("same", "weaker", "stronger", "other", "reversed")
 """Relations of a verdict to the printed one; see `kind`."""
@@ -259,6 +261,57 @@ def course(trials: pd.DataFrame) -> pd.DataFrame:
     points = points.groupby(sets).agg({"block": "first", "off": "mean", "at": "min"})
     points = points.sort_values("at", ignore_index=True)
     return points.drop(columns="at").assign(order=points.index)
+
+
+COST = "server_cpu_per_request_s"
+
+
+def within_sets(studies: Sequence[Study]) -> pd.DataFrame:
+    """Return how the cost of servers in turns changed from round to round.
+
+    As a ratio to the other side of a printed pair, which meets the same machine: in the
+    last third of a set's rounds over the first. It is 1 but for chance where the
+    rounds that are not counted suffice, and the warm-up. Intervals hold all at once,
+    with variances that inform each other (`connlab.variances`).
+
+    Returns
+    -------
+    DataFrame
+        A row for each pair with `TRIALS_MIN` sets of three rounds or more: study,
+        model, against, where, value, lo, hi, n (sets).
+    """
+    pairs, fits = [], []
+    for study in studies:
+        for metric, against, within, printed in study.families():
+            if metric != COST or metric not in study.trials:
+                continue
+            trials, same = _made_again(study.trials, printed)
+            sides = dict(iter(trials[trials["ok"]].groupby(["model", "cell"])))
+            for row in same.to_dict("records"):
+                sides_of = (
+                    sides[name, row["cell"]] for name in (row["model"], against)
+                )
+                fit = Fit.of(_changes(*sides_of))
+                if fit.n >= TRIALS_MIN:
+                    where = _cell_text({c: row[c] for c in within})
+                    pairs.append((study.name, row["model"], against, where))
+                    fits.append(fit)
+    level, method = level_of_each(len(fits)), "t over logs of sets"
+    rows = [
+        (*pair, i.value, i.lo, i.hi, i.n)
+        for pair, fit in zip(pairs, moderated(fits), strict=True)
+        for i in [fit.interval(level, method=method, log=True)]
+    ]
+    columns = ["study", "model", "against", "where", "value", "lo", "hi", "n"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _changes(arm: pd.DataFrame, base: pd.DataFrame) -> np.ndarray:
+    """Return the log of what changed in each set of three rounds or more."""
+    rounds = turns.course(arm, base, COST).set_index(["set", "round"])["ratio"]
+    counts = rounds.groupby(level="set").transform("size")
+    changes = turns.last_over_first(rounds[counts >= 3])
+    return np.log(changes.to_numpy(dtype=float))
 
 
 # ---- where the cores were ----------------------------------------------------------
