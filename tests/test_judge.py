@@ -891,6 +891,8 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
         ratios={"epoll again": {"cpu": same}, "./a {port}": {"cpu": cost}},
         limits={"epoll": "server-bound", "./a {port}": "client-bound"},
         failed={"./b {port}": "it | died"},
+        falling={"./a {port}": 0.614},
+        warm_up_s=2.0,
     )
     asked = [
         cases.Answer("they close", "server", (3, 4), True, "both"),
@@ -915,6 +917,8 @@ def test_a_page_of_two_servers_has_their_table_and_their_turns():
     assert "| `b` | left out |  |  |  | it \\| died |  |" in text
     assert "in 7 fresh sets" in text
     assert "The same epoll twice: 1 [0.99, 1.01]." in text
+    assert text.count("compile as it runs had 2 s of load.") == 1
+    assert "`a` was still falling, to 0.61 times" in text
     assert "## In turns with models, 1 connection\n" in text
     assert "One client's request took 129 system calls (64 read, 65 write)." in text
     tried = "2 of 4 went well: a word; they close (a case of Tran and Rees)."

@@ -34,7 +34,8 @@ class Contest:
     ``lo`` and ``hi``; a ratio also the ``word`` for what it shows. `busy` is the share
     of a core that a server, and the client for it, used; they may have `shared` one.
     `limits` say what kept each from more, and `falling` whose cost was still falling
-    (`connlab.compare.comparison`); `failure` why it ended early.
+    (`connlab.compare.comparison`), though judged servers had `warm_up_s` of load first;
+    `failure` why it ended early.
     """
 
     connections: int
@@ -48,6 +49,7 @@ class Contest:
     shared: bool = False
     limits: Mapping[str, str | None] = field(default_factory=dict)
     falling: Mapping[str, float] = field(default_factory=dict)
+    warm_up_s: float = 0.0
     failure: str = ""
 
 
@@ -119,19 +121,20 @@ def _warm_up_s(name: str, asked: float | None) -> float:
 
 
 def _contest(connections: int, document: dict, result: Any, failed: dict) -> Contest:
-    ratios, servers = document["ratios"], document["ratios"]["rate"]
+    ratios, names = document["ratios"], document["ratios"]["rate"]
     return Contest(
         connections=connections,
         sets=document["sets"],
         slice_s=result.plan.slice_s,
         levels=document["levels"],
-        ratios={n: {m: of_all[n] for m, of_all in ratios.items()} for n in servers},
+        ratios={n: {m: of_all[n] for m, of_all in ratios.items()} for n in names},
         busy={name: tuple(map(_rounded, pair)) for name, pair in result.busy().items()},
         failed=failed | document["failed"],
         others_share=document["others_share"],
         shared=result.plan.cores.shared,
         limits=result.limits(),
         falling=document["falling"],
+        warm_up_s=max(servers.warm_up_s(s.factors) for s in result.plan.servers),
         failure=result.failure,
     )
 

@@ -68,6 +68,7 @@ def markdown(judgement: Judgement) -> str:
         untold=_untold,
         tried=_tried,
         contest=_contest_table,
+        labels=_labels(judgement),
         baseline=contest.BASELINE,
     )
 
@@ -140,8 +141,12 @@ def _tried(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _labels(judgement: Judgement) -> dict[str, str]:
+    return {verdict.server: _code(verdict.label) for verdict in judgement.verdicts}
+
+
 def _contest_table(result: contest.Contest, judgement: Judgement) -> str:
-    labels = {verdict.server: _code(verdict.label) for verdict in judgement.verdicts}
+    labels = _labels(judgement)
     units = {}
     for metric, (_, unit) in _HEADS.items():
         values = [levels[metric]["value"] or 0 for levels in result.levels.values()]
