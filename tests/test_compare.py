@@ -161,6 +161,13 @@ def test_a_warm_up_that_cannot_be_is_refused(names, warm_up, message):
         make_plan(names, warm_up=warm_up)
 
 
+def test_over_hosts_nothing_is_warmed_up():
+    """There only our own servers are started; their host has no client."""
+    afar = SimpleNamespace(remote=True, registry=lambda: None)
+    with pytest.raises(ValueError, match="^warm-up: 3 s; allowed over several hosts: "):
+        make_plan(["epoll", FAR], warm_up=3.0, location=afar)
+
+
 def test_a_warm_up_is_of_those_that_connlab_did_not_write():
     names = ["epoll", "./mine {port}"]
     usual, longer = make_plan(names), make_plan(names, warm_up=5.0)

@@ -176,7 +176,7 @@ def make_plan(
     counts = Counter(server.name for server in chosen)
     if repeated := sorted(name for name, count in counts.items() if count > 1):
         raise ValueError(f"servers: {', '.join(repeated)} twice; once is enough")
-    chosen = _warmed(chosen, warm_up)
+    chosen = _warmed(chosen, warm_up, remote=location.remote)
     baseline = chosen[0]
     chosen.append(replace(baseline, name=f"{baseline.name} {AGAIN}"))
     of_workload: dict[str, dict[str, Any]] = {
@@ -208,10 +208,14 @@ def make_plan(
     return plan
 
 
-def _warmed(chosen: Sequence[Server], warm_up: float | None) -> list[Server]:
+def _warmed(
+    chosen: Sequence[Server], warm_up: float | None, *, remote: bool
+) -> list[Server]:
     """Return the servers, those that connlab did not write with this warm-up."""
     if warm_up is None:
         return list(chosen)
+    if remote:
+        raise ValueError(f"warm-up: {warm_up:g} s; allowed over several hosts: none")
     if not 0 <= warm_up <= servers.WARM_UP_MOST_S:
         most = f"0 to {servers.WARM_UP_MOST_S:g} s"
         raise ValueError(f"warm-up: {warm_up:g} s; allowed: {most}")

@@ -258,7 +258,8 @@ class _Course:
                 if ready is None:
                     raise ProgramError(f"not ready after {trials.READY_S:g} s")
             self.served.append(Served(factors, handle, ready))
-        if self.setting.client["warmup"]:
+        # over hosts only our own servers are started, which need none
+        if self.setting.client["warmup"] and self.clients is None:
             for server in self.served:
                 self._warm_up(server)
         # only now, as PSS divides the pages that several servers share
