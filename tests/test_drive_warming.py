@@ -110,6 +110,18 @@ def test_a_set_begins_when_its_servers_have_compiled(build_dir, tmp_path):
     assert clients(tmp_path, warm_up=0.2) == cold + 4 * warming.CLIENTS
 
 
+@pytest.mark.parametrize("model", ["epoll", MINE])
+def test_a_sweep_refuses_a_warm_up_that_cannot_be(tmp_path, model):
+    with pytest.raises(ValueError, match="^warm-up: -1 s; allowed: 0 to 60 s$"):
+        estimate(
+            "s",
+            run="r",
+            root=tmp_path,
+            factors={"model": [model]},
+            fixed={"warm_up": -1},
+        )
+
+
 def test_an_estimate_counts_it(compiles, tmp_path, monkeypatch):
     monkeypatch.setattr(servers.Entry, "reason", None)
     factors = {"model": ["epoll", "jit"], "connections": [5]}

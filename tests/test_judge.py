@@ -863,6 +863,14 @@ def test_a_contest_has_the_time_to_warm_its_servers_up(monkeypatch, asked):
     assert only.budget_s >= 5 * only.set_s
 
 
+def test_a_warm_up_that_cannot_be_is_refused_before_anything_is_tried():
+    """It was told after minutes, as what kept each server from its turns."""
+    said = []
+    with pytest.raises(ValueError, match="^warm-up: 61 s; allowed: 0 to 60 s$"):
+        judge([line("good")], warm_up=61.0, say=said.append)
+    assert said == []
+
+
 def row_of(text: str, first: str) -> list[list[str]]:
     """Return the cells of a page's rows that begin with a word."""
     rows = [[cell.strip() for cell in ln.split("|")[1:-1]] for ln in text.splitlines()]

@@ -216,9 +216,7 @@ def _warmed(
         return list(chosen)
     if remote:
         raise ValueError(f"warm-up: {warm_up:g} s; allowed over several hosts: none")
-    if not 0 <= warm_up <= servers.WARM_UP_MOST_S:
-        most = f"0 to {servers.WARM_UP_MOST_S:g} s"
-        raise ValueError(f"warm-up: {warm_up:g} s; allowed: {most}")
+    servers.check_warm_up(warm_up)
     if all(servers.is_ours(s.factors["model"]) for s in chosen):
         names = ", ".join(server.name for server in chosen)
         raise ValueError(

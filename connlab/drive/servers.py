@@ -301,6 +301,13 @@ def warm_up_s(factors: Mapping[str, Any]) -> float:
     return entry.warm_up if entry else 0.0
 
 
+def check_warm_up(seconds: float) -> None:
+    """Raise ValueError for a warm-up that no server can have."""
+    if not 0 <= seconds <= WARM_UP_MOST_S:
+        most = f"0 to {WARM_UP_MOST_S:g} s"
+        raise ValueError(f"warm-up: {seconds:g} s; allowed: {most}")
+
+
 def is_ours(name: str) -> bool:
     """Whether connlab wrote a server: a model, a lesson, or a model under Wine."""
     entry = None if is_lesson(name) else entry_of(name)
@@ -419,6 +426,8 @@ def check_settings(name: str, factors: Mapping[str, Any]) -> None:
 
     Tables would show it as if it held. Such a server is one process in any case.
     """
+    if (seconds := factors.get("warm_up")) is not None:
+        check_warm_up(seconds)
     entry = None if is_lesson(name) else entry_of(name)
     if entry is None and not is_lesson(name):
         return

@@ -177,6 +177,8 @@ def judge(
     binaries = programs.built()
     for name in names:
         servers.able(name, "echo", binaries)
+    if warm_up is not None:
+        servers.check_warm_up(warm_up)
     levels = QUICK_LEVELS if quick else crowds.LEVELS
     commands = {name: servers.command_line(name, binaries) for name in names}
     labels = naming.labels(commands)
