@@ -251,12 +251,12 @@ def processes(pid: int) -> Processes | None:
     may lack somebody the one with most CPU time lacks least.
     """
     most: Processes | None = None
+    tree = _tree(pid)
     for _ in range(READINGS):
-        tree = _tree(pid)
-        reading = _summed(*tree)
+        reading, before = _summed(*tree), tree
         if reading and (most is None or reading.cpu_s > most.cpu_s):
             most = reading
-        if reading is None or _tree(pid) == tree:
+        if reading is None or (tree := _tree(pid)) == before:
             break
     return most
 
