@@ -44,11 +44,10 @@ LEAD_IN_S = 0.001
 #: an event loop's caches: a scheduler that parks its threads, megabytes of code and of
 #: heap. Go's cost per request was 1.65, 1.40, 1.27 and 1.26 times that of epoll in
 #: slices of 5, 20, 100 and 500 ms, asyncio's 3.40, 3.08, 2.9 and 2.8; libuv's and
-#: tokio's were the same from 20 ms on, thread's fell by 4 % (50 connections). In an open
-#: loop servers
-#: rest between requests anyway, and a turn's 99th percentile is the better known the
-#: fewer disturbances meet it: within 34 % after 7 sets of turns of 20 ms, within 70 %
-#: after 16 of 100 ms
+#: tokio's were the same from 20 ms on, thread's fell by 4 % (50 connections). In an
+#: open loop servers rest between requests anyway, and a turn's 99th percentile is the
+#: better known the fewer disturbances meet it: within 34 % after 7 sets of turns of
+#: 20 ms, within 70 % after 16 of 100 ms
 SLICE_OTHERS_S = 0.1
 #: a user or two leave both cores idle between requests, and how long an idle core takes
 #: to wake (halt polling, sleep states) changes every few tens of ms: in short slices it
