@@ -291,6 +291,7 @@ class _Kernel:
     """
 
     def __init__(self, *, forked: bool = False) -> None:
+        from jupyter_client.asynchronous.client import AsyncKernelClient
         from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
         from jupyter_client.manager import AsyncKernelManager
 
@@ -304,9 +305,13 @@ class _Kernel:
             def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
                 return spec
 
-        self.manager = AsyncKernelManager(
-            kernel_name="python3", kernel_spec_manager=OnlyThis()
-        )
+        class Manager(AsyncKernelManager):
+            def client(manager, **options: Any) -> AsyncKernelClient:
+                self._clients.append(super().client(**options))
+                return self._clients[-1]
+
+        self._clients: list[AsyncKernelClient] = []
+        self.manager = Manager(kernel_name="python3", kernel_spec_manager=OnlyThis())
         if forked:
             from connlab.kernel_server import Forked
 
@@ -330,10 +335,18 @@ class _Kernel:
         return run_sync(self.manager.is_alive)()
 
     def end(self) -> None:
+        """End the kernel, and the sockets of who talked to it.
+
+        nbclient closes those of a kernel that it started itself only. Left open they
+        look for the kernel that is gone, 40 times a second for each notebook so far,
+        beside what is measured next.
+        """
         from jupyter_core.utils import run_sync
 
         with contextlib.suppress(RuntimeError):
             run_sync(self.manager.shutdown_kernel)(now=True)
+        for client in self._clients:
+            client.stop_channels()
         self._sockets.cleanup()
 
 

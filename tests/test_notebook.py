@@ -140,6 +140,21 @@ def test_a_kernel_that_died_while_it_waited_fails_no_notebook(books, run):
     assert kernels_here() == []
 
 
+@pytest.mark.parametrize("forked", [False, True])
+def test_nothing_looks_for_a_kernel_that_ended(books, run, forked):
+    """What did made a Python server 20 % dearer in a set after a dozen notebooks."""
+
+    def threads() -> list[str]:
+        return [each.read_text() for each in Path("/proc/self/task").glob("*/comm")]
+
+    before = threads().count("ZMQbg/IO/0\n")
+    with notebook.Kernels(forked=forked) as kernels:
+        run("01", kernels=kernels)
+        with pytest.raises(notebook.NotebookError, match="ZeroDivisionError"):
+            run("02", kernels=kernels)
+        assert threads().count("ZMQbg/IO/0\n") == before
+
+
 def test_forked_kernels_import_once_and_share_nothing_else(books, run, monkeypatch):
     values = "os.getpid(), os.getsid(0), os.getcwd(), os.getenv('ASKED')"
     tells = f"import os, sys\nprint({values}, 'seaborn' in sys.modules)"
