@@ -2,12 +2,14 @@
 
 import json
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from connlab import schema
 from connlab.drive import flags, grid, machine
+from connlab.drive.cores import Cores
 from connlab.drive.location import ThisMachine
 
 ENDS = {"duration": 1.0, "warmup": 0.1}
@@ -164,6 +166,34 @@ def test_factors_become_the_flags_of_their_program():
     burst = " ".join(flags.client_flags(factors | {"requests": 5}, seed=7))
     assert "--requests 5" in burst
     assert "--duration" not in burst
+
+
+APART = Cores((0,), (1,), shared=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sets", "spin"),
+    [
+        ({}, APART, "always"),
+        ({"rate": None, "spin": None}, APART, "always"),
+        ({"client_processes": 2}, Cores((0,), (1, 2), shared=False), "always"),
+        ({"spin": "100"}, APART, "100"),
+        ({"rate": 1000}, APART, None),
+        ({"think": "5ms"}, APART, None),
+        ({"active": 0}, APART, None),
+        ({"client_processes": 2}, APART, None),
+        ({"threads": 2}, APART, None),
+        ({}, Cores((0,), (0,), shared=True), None),
+        ({}, Cores((0,), (1,), shared=False, siblings=True), None),
+        ({}, None, None),
+    ],
+    ids=str,
+)
+def test_a_client_with_a_core_of_its_own_never_sleeps(asked, sets, spin):
+    """Its server would pay for waking it, the more often the slower it is."""
+    words = flags.client_flags({"connections": 5, **asked}, seed=1, sets=sets)
+    said = dict(pairwise(words))
+    assert said.get("--spin") == spin
 
 
 @pytest.mark.parametrize(

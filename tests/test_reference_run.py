@@ -175,3 +175,11 @@ def test_runtimes_that_met_short_turns_and_no_warm_up_are_remarked(folder, run):
     text = " ".join(reference.remarks(run, {}, ROOT / "paper", "text"))
     assert ("Runtimes had turns of 20 ms" in text) == (not long_turns)
     assert ("no warm-up" in text) == (not warmed)
+
+
+@of_each_run
+def test_a_client_that_slept_is_remarked(folder, run):
+    facts = schema.facts_bytes(folder / "response-time" / schema.TRIALS)
+    waits = {match.decode() for match in re.findall(rb'"spin": ?"([^"]+)"', facts)}
+    text = " ".join(reference.remarks(run, {}, ROOT / "paper", "text"))
+    assert ("client slept" in text) == (waits != {"always"}), waits

@@ -388,16 +388,20 @@ def _summary(
     counted = ("all_requests", "slice_seconds") if whole else ("requests", "seconds")
     table["rate"] = sums[counted[0]] / sums[counted[1]]
     table["cpu"] = sums["server_cpu_ns"] / 1e9 / sums["all_requests"]
-    table["client"] = sums["client_cpu_ns"] / 1e9 / sums["all_requests"]
     for column, (section, key) in _REPORTED.items():
         # 0 where nothing was timed; null, so unknown, where more requests were never
         # answered than the quantile leaves out
         times_ns = [(report.get(section) or {}).get(key, 0) for report in reports]
         table[column] = [math.inf if ns is None else ns / 1e9 for ns in times_ns]
-    for side in ("server", "client"):
-        table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
+    usages = [report.get("self") or {} for report in reports]
+    spun = pd.Series([usage.get("spin_share") or 0 for usage in usages], names)
+    for side, idle in (("server", 0), ("client", spun)):
+        busy = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
+        table[f"{side}_busy"] = busy - idle
+    used_s = table["client_busy"] * sums["slice_seconds"]
+    table["client"] = used_s / sums["all_requests"]
     table = table.where(table > 0)
-    waiting = [(r.get("self") or {}).get("waiting_share") for r in reports]
+    waiting = [usage.get("waiting_share") for usage in usages]
     table["waiting"] = np.array(waiting, dtype=float)  # 0 is a share as any other
     return table.reset_index()
 

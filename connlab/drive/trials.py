@@ -184,7 +184,8 @@ def _run_client(course: _Course) -> None:
     """Run the client to its end; that it fails is noted."""
     setting, host = course.setting, course.client_host
     target = f"{course.ready['host']}:{course.ready['port']}"
-    words = flags.client_flags(setting.factors, seed=setting.seed)
+    here = setting.cores if host is course.server_host else None
+    words = flags.client_flags(setting.factors, seed=setting.seed, sets=here)
     argv = [*setting.programs.client, target, *words]
     course.started_at_s = time.monotonic()
     try:
