@@ -821,7 +821,7 @@ def test_a_client_that_is_late_is_said(rate, lag_ns, said):
 @pytest.mark.parametrize(
     ("name", "ends_at", "said"),
     [
-        ("./mine {port}", 0.5, "./mine {port}: what a request costs it was still"),
+        ("./mine {port}", 0.5, "./mine {port}: its cost per request was still"),
         ("./mine {port}", 0.98, ""),  # within the margin
         ("poll", 0.5, ""),  # nothing of ours compiles as it runs
     ],

@@ -262,7 +262,7 @@ def doubts(comparison: Comparison) -> list[str]:
         )
     for name, share in comparison.falling().items():
         lines.append(
-            f"{name}: what a request costs it was still falling, within a set to"
+            f"{name}: its cost per request was still falling, within a set to"
             f" {share:.2f} times what it was first; if it compiles as it runs, a longer"
             " --warm-up finds out what it costs in the end"
         )
