@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from connlab import schema
-from connlab.drive import flags, grid, machine
+from connlab.drive import flags, grid, machine, procfs
 from connlab.drive.cores import Cores
 from connlab.drive.location import ThisMachine
 
@@ -189,11 +189,19 @@ APART = Cores((0,), (1,), shared=False)
     ],
     ids=str,
 )
-def test_a_client_with_a_core_of_its_own_never_sleeps(asked, sets, spin):
+def test_a_client_with_a_core_of_its_own_never_sleeps(monkeypatch, asked, sets, spin):
     """Its server would pay for waking it, the more often the slower it is."""
+    monkeypatch.setattr(procfs, "cpu_quota", lambda: None)
     words = flags.client_flags({"connections": 5, **asked}, seed=1, sets=sets)
     said = dict(pairwise(words))
     assert said.get("--spin") == spin
+
+
+@pytest.mark.parametrize(("quota", "spin"), [(2.0, None), (2.5, "always")])
+def test_a_client_that_would_use_up_a_quota_sleeps(monkeypatch, quota, spin):
+    monkeypatch.setattr(procfs, "cpu_quota", lambda: quota)
+    words = flags.client_flags({"connections": 5}, seed=1, sets=APART)
+    assert dict(pairwise(words)).get("--spin") == spin
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from connlab import schema
+from connlab.drive import procfs
 from connlab.drive.cores import Cores
 from connlab.drive.programs import unknown
 
@@ -92,12 +93,17 @@ def client_flags(
 
 
 def _stays_awake(factors: Mapping[str, Any], sets: Cores) -> bool:
-    """Whether a client looks for answers all the time, with a core for each thread."""
+    """Whether a client looks for answers all the time, with a core for each thread.
+
+    A container's quota has to leave something beside the cores that are busy then, or
+    who drives the trial uses it up, and all stand still until the next period.
+    """
     pauses = any(factors.get(name) is not None for name in ("rate", "think"))
     threads = (factors.get("threads") or 1) * (factors.get("client_processes") or 1)
     apart = not (sets.shared or sets.siblings)
-    asks = factors.get("active") != 0
-    return asks and not pauses and apart and threads <= len(sets.client)
+    asks, quota = factors.get("active") != 0, procfs.cpu_quota()
+    held = quota is None or quota > len(sets.server) + threads
+    return asks and not pauses and apart and held and threads <= len(sets.client)
 
 
 def completed(
