@@ -165,7 +165,7 @@ def _sample(
     options["workers"] = workers.needed(model, clients)
     try:
         with running(model.name, under=perf, **options) as server:
-            client = start_client(server, factors, cores=pair.client)
+            client = start_client(server, factors, sets=pair)
             time.sleep(_SETTLE_S + _SETTLE_EACH_S * clients)
             os.write(fd, b"enable\n")
             time.sleep(seconds)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab.drive import flags, interrupt, procfs, programs, servers, trials
+from connlab.drive.cores import Cores
 from connlab.drive.host import Ended, LocalHost, ProgramError
 
 #: a server that is judged and has more processes is ended
@@ -160,13 +161,17 @@ def start_client(
     asks: Mapping[str, Any],
     *,
     under: Sequence[str] = (),
-    cores: Sequence[int] = (),
+    sets: Cores | None = None,
     files: Sequence[str] = (),
 ) -> int:
-    """Start a client of a server; return its handle on the server's host."""
+    """Start a client of a server; return its handle on the server's host.
+
+    It waits as in a trial on these cores; without them it may use all, and sleeps.
+    """
     name, port = server.address
     words = [*under, *programs.built().client, f"{name}:{port}"]
-    words += flags.client_flags(asks, seed=1)
+    words += flags.client_flags(asks, seed=1, sets=sets)
+    cores = sets.client if sets else ()
     return server.host.start(words, cores=cores, files=files)
 
 
