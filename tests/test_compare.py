@@ -818,6 +818,20 @@ def test_a_client_that_is_late_is_said(rate, lag_ns, said):
     assert document_of(result)["late_sets"] == ({"poll": 1} if said else {})
 
 
+def test_a_client_that_looks_in_vain_all_the_time_is_no_bottleneck():
+    """What it spent looking is more than it used, where its slices were longer."""
+    plan = make_plan(["epoll", "poll"])
+    names = tuple(server.name for server in plan.servers)
+    result = comparison.Comparison(plan)
+    for number in range(4):
+        one = outcome(plan, dict.fromkeys(names, 1000), places=3, seed=number)
+        for report in one.reports:
+            report["self"]["spin_share"] = 1.0
+        result.add(measure.Set(number, names, one))
+    assert {client for _, client in result.busy().values()} == {0}
+    assert set(result.limits().values()) == {"unsaturated"}
+
+
 @pytest.mark.parametrize(
     ("name", "ends_at", "said"),
     [

@@ -180,6 +180,7 @@ APART = Cores((0,), (1,), shared=False)
         ({"spin": "100"}, APART, "100"),
         ({"rate": 1000}, APART, None),
         ({"think": "5ms"}, APART, None),
+        ({"byte_rate": 1000}, APART, None),
         ({"active": 0}, APART, None),
         ({"client_processes": 2}, APART, None),
         ({"threads": 2}, APART, None),

@@ -394,15 +394,15 @@ def _summary(
         times_ns = [(report.get(section) or {}).get(key, 0) for report in reports]
         table[column] = [math.inf if ns is None else ns / 1e9 for ns in times_ns]
     usages = [report.get("self") or {} for report in reports]
-    spun = pd.Series([usage.get("spin_share") or 0 for usage in usages], names)
-    for side, idle in (("server", 0), ("client", spun)):
-        busy = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
-        table[f"{side}_busy"] = busy - idle
-    used_s = table["client_busy"] * sums["slice_seconds"]
-    table["client"] = used_s / sums["all_requests"]
+    for side in ("server", "client"):
+        table[f"{side}_busy"] = sums[f"{side}_cpu_ns"] / 1e9 / sums["slice_seconds"]
+    spun = [usage.get("spin_share") or 0 for usage in usages]
+    needed = (table["client_busy"] - spun).clip(lower=0)
+    table["client"] = needed * sums["slice_seconds"] / sums["all_requests"]
     table = table.where(table > 0)
+    table["client_busy"] = needed  # 0 is a share as any other
     waiting = [usage.get("waiting_share") for usage in usages]
-    table["waiting"] = np.array(waiting, dtype=float)  # 0 is a share as any other
+    table["waiting"] = np.array(waiting, dtype=float)
     return table.reset_index()
 
 

@@ -56,6 +56,9 @@ FLAGS: dict[str, str | None] = dict.fromkeys(("model", *DRIVE))
 FLAGS |= {name: f"--{name.replace('_', '-')}" for name in (*SERVER, *CLIENT)}
 FLAGS["client_processes"] = "--processes"
 
+#: what makes users pause
+_PAUSES = ("rate", "think", "byte_rate")
+
 #: what prolongs a window; a trial of so many requests has none
 LASTING = ("response_times", "duration_max")
 
@@ -98,12 +101,13 @@ def _stays_awake(factors: Mapping[str, Any], sets: Cores) -> bool:
     A container's quota has to leave something beside the cores that are busy then, or
     who drives the trial uses it up, and all stand still until the next period.
     """
-    pauses = any(factors.get(name) is not None for name in ("rate", "think"))
     threads = (factors.get("threads") or 1) * (factors.get("client_processes") or 1)
-    apart = not (sets.shared or sets.siblings)
-    asks, quota = factors.get("active") != 0, procfs.cpu_quota()
-    held = quota is None or quota > len(sets.server) + threads
-    return asks and not pauses and apart and held and threads <= len(sets.client)
+    if sets.shared or sets.siblings or threads > len(sets.client):
+        return False
+    if factors.get("active") == 0 or any(factors.get(n) is not None for n in _PAUSES):
+        return False
+    quota = procfs.cpu_quota()
+    return quota is None or quota > len(sets.server) + threads
 
 
 def completed(
