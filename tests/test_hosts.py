@@ -485,6 +485,7 @@ def test_a_server_gets_so_many_cores_of_its_host(monkeypatch):
     same_host = over_hosts(monkeypatch, stand_in=True, **sides)
     sets = same_host.cores({})
     assert (sets.server, sets.client, sets.shared) == ((0, 1), (2, 3), False)
+    assert sets.remote, "its client sleeps, as those of all hosts do"
     assert same_host.cores_in_trial() == {"watched": [0, 1]}
 
 

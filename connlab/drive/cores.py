@@ -13,7 +13,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
@@ -29,17 +29,19 @@ class Cores:
     """Core sets of one trial.
 
     `shared` when they are not disjoint, `siblings` when they are, but server and client
-    have threads of one physical core.
+    have threads of one physical core, `remote` when the client is on another host.
     """
 
     server: tuple[int, ...]
     client: tuple[int, ...]
     shared: bool
     siblings: bool = False
+    remote: bool = False
 
     def in_trial(self) -> dict[str, list[int] | bool]:
-        """Return the sets as a trial keeps them."""
-        return asdict(self) | {"server": [*self.server], "client": [*self.client]}
+        """Return the sets as a trial keeps them; its environment names the hosts."""
+        sets = {"server": [*self.server], "client": [*self.client]}
+        return sets | {"shared": self.shared, "siblings": self.siblings}
 
 
 def available() -> tuple[int, ...]:

@@ -640,9 +640,7 @@ def _trials(
             seconds=outcome.seconds * (1 if carried else whole),
             environment=plan.environment,
             binaries=plan.binaries_of(plan.models[factors["model"]]),
-            commands=_commands(
-                factors, in_turns, setting, outcome, here=not plan.location.remote
-            ),
+            commands=_commands(factors, in_turns, setting, outcome),
             cores=cores,
             core_to_core=schema.CoreToCore(before_s=before_s, after_s=after_s),
             server=outcome.server,
@@ -721,13 +719,12 @@ def _commands(
     beside: Sequence[Mapping[str, Any]],
     setting: trials.Setting,
     outcome: trials.Outcome,
-    *,
-    here: bool,
 ) -> dict[str, str]:
     """Return the command lines of a server and of the client of all `beside` it."""
     count, rounds = 1, outcome.turns
-    sets = setting.cores if here else None
-    words = flags.client_flags(setting.factors, seed=setting.seed, sets=sets)
+    words = flags.client_flags(
+        setting.factors, seed=setting.seed, sets=setting.cores
+    )
     if rounds:
         count = len(beside)
         of_all = interleaving.in_turns(beside, setting)

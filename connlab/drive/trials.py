@@ -184,8 +184,7 @@ def _run_client(course: _Course) -> None:
     """Run the client to its end; that it fails is noted."""
     setting, host = course.setting, course.client_host
     target = f"{course.ready['host']}:{course.ready['port']}"
-    here = setting.cores if host is course.server_host else None
-    words = flags.client_flags(setting.factors, seed=setting.seed, sets=here)
+    words = flags.client_flags(setting.factors, seed=setting.seed, sets=setting.cores)
     argv = [*setting.programs.client, target, *words]
     course.started_at_s = time.monotonic()
     try:

@@ -414,8 +414,7 @@ def client_flags(setting: Setting, *, order: Sequence[int] | None = None) -> lis
         lengths["--pause"] = setting.pause_s
     if setting.client.get("rate") is not None:
         lengths["--late"] = gates.LAG_NS / 1e9
-    here = setting.cores if setting.pause_s is None else None
-    words = flags.client_flags(client, seed=setting.seed, sets=here)
+    words = flags.client_flags(client, seed=setting.seed, sets=setting.cores)
     for flag, seconds in lengths.items():
         words += [flag, f"{seconds * 1e3:g}ms"]
     return words

@@ -143,7 +143,8 @@ class RemoteHosts:
         if count is not None and not factors.get("together"):
             chosen = split(self.server, count).server
         client = self._cores_beside(self.turning(factors).clients.hosts[0].name)
-        return Cores(chosen, client, shared=not set(chosen).isdisjoint(client))
+        shared = not set(chosen).isdisjoint(client)
+        return Cores(chosen, client, shared, remote=True)
 
     def core_count(self) -> int:
         return len(_cores_of(self.server))
