@@ -139,7 +139,7 @@ def _listens(address: Address) -> bool:
     return False
 
 
-def _repeated(times: int, once: Callable[[int], None]) -> str | None:
+def _repeated(times: int, once: Callable[[int], object]) -> str | None:
     """Call ``once(n)`` as often; less often when answers take long, and say so."""
     until = time.monotonic() + ENOUGH_S
     for n in range(times):
@@ -149,26 +149,30 @@ def _repeated(times: int, once: Callable[[int], None]) -> str | None:
     return None
 
 
-def _answered(sock: socket.socket, message: bytes) -> None:
+def _answered(sock: socket.socket, message: bytes) -> str | None:
     """Send a message and see it come back; what came back tells what cannot be sent."""
     with suppress(ConnectionError):
         sock.sendall(message)
-    _returned(sock, message)
+    return _returned(sock, message)
 
 
-def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> None:
-    """See all of what was sent come back; with `more`, and nothing else, but an end."""
-    same(sent, returned(sock, sent, len(sent) + more))
+def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> str | None:
+    """See all of what was sent come back; with `more`, and nothing else, but an end.
+
+    Less of it when that takes long, and say so, here and below.
+    """
+    until = time.monotonic() + ENOUGH_S
+    return _same_by(until, sent, returned(sock, sent, len(sent) + more, until=until))
 
 
 def _returned_late(sock: socket.socket, sent: int, *, most_s: float) -> str | None:
-    """See what `fill` sent come back; less of it when that takes long, and say so."""
+    """See what `fill` sent come back."""
     until, whole = time.monotonic() + most_s, filling(sent)
     return _same_by(until, whole, returned(sock, whole, sent, until=until))
 
 
 def _exchanged(sock: socket.socket, message: bytes, chunks: list[int]) -> str | None:
-    """See a message come back while it is sent; less of it as in `_returned_late`."""
+    """See a message come back while it is sent."""
     until = time.monotonic() + ENOUGH_S
     return _same_by(until, message, exchange(sock, message, chunks, until=until))
 
@@ -186,10 +190,15 @@ def _same_by(until: float, sent: bytes, received: bytes) -> str | None:
 
 
 @_conversation(REQUIRED, "lengths", "one message of 1 to 65 537 bytes")
-def _lengths(connect: Connect) -> None:
-    for length in (1, 2, 15, 1024, 65_535, 65_536, 65_537):
+def _lengths(connect: Connect) -> str | None:
+    lengths = (1, 2, 15, 1024, 65_535, 65_536, 65_537)
+    said: list[str | None] = []
+
+    def message(n: int) -> None:
         with connect() as sock:
-            _answered(sock, MIB[:length])
+            said.append(_answered(sock, MIB[: lengths[n]]))
+
+    return _repeated(len(lengths), message) or next(filter(None, said), None)
 
 
 @_conversation(REQUIRED, "every byte", "zeros, newlines, all 256 values")
@@ -221,9 +230,9 @@ def _mebibyte(connect: Connect) -> str | None:
 
 
 @_conversation(REQUIRED, "pipelined", "5 000 messages without waiting")
-def _pipelined(connect: Connect) -> None:
+def _pipelined(connect: Connect) -> str | None:
     with connect() as sock:
-        _answered(sock, b"".join(b"%06d\n" % n for n in range(5000)))
+        return _answered(sock, b"".join(b"%06d\n" % n for n in range(5000)))
 
 
 @_conversation(REQUIRED, "half-closed", "a client that ended its side and still reads")
