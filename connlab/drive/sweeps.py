@@ -722,9 +722,7 @@ def _commands(
 ) -> dict[str, str]:
     """Return the command lines of a server and of the client of all `beside` it."""
     count, rounds = 1, outcome.turns
-    words = flags.client_flags(
-        setting.factors, seed=setting.seed, sets=setting.cores
-    )
+    words = flags.client_flags(setting.factors, seed=setting.seed, sets=setting.cores)
     if rounds:
         count = len(beside)
         of_all = interleaving.in_turns(beside, setting)
