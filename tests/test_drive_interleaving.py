@@ -17,11 +17,13 @@ from connlab.drive import (
     gates,
     grid,
     interleaving,
+    location,
     machine,
     stopping,
     sweeps,
     turns,
 )
+from connlab.drive.cores import Cores
 from connlab.drive.host import Ended
 from connlab.intervals import ratios
 from connlab.schema import project_root
@@ -435,6 +437,18 @@ def test_a_lowered_limit_of_descriptors_leaves_less_room(monkeypatch):
     before = capacity.local_room().connections
     monkeypatch.setattr(machine, "limits", lambda: lowered)
     assert capacity.local_room().connections == 4 * (300 - 64) < before
+
+
+@pytest.mark.parametrize(("client", "most"), [((1,), 236), ((1, 2), 2 * 236)])
+def test_a_set_has_no_more_connections_than_a_client_that_never_sleeps(
+    monkeypatch, client, most
+):
+    """Two processes on one core slept: of 5000 silent users, or twenty servers."""
+    limits = machine.limits() | {"descriptors": {"soft": 300, "hard": 300}}
+    monkeypatch.setattr(machine, "limits", lambda: limits)
+    sets = Cores((0,), client, shared=False)
+    monkeypatch.setattr(location.cores, "of_trial", lambda _: sets)
+    assert location.ThisMachine().room().connections == most
 
 
 def test_a_pair_that_a_client_cannot_hold_is_refused_before_it_starts(

@@ -75,12 +75,17 @@ class Room:
         return max((n / has if has else math.inf for n, has in each if n), default=0)
 
 
-def local_room() -> Room:
-    """Return what one set may use of this machine as it is now."""
+def local_room(client_processes: int = CLIENT_PROCESSES_MOST) -> Room:
+    """Return what one set may use of this machine as it is now.
+
+    Its client may have so many processes: with more than cores, all of them sleep
+    (`connlab.drive.flags.client_flags`).
+    """
     connections = CONNECTIONS_MOST
     if hard := machine.limits()["descriptors"]["hard"]:  # of each client process
         each = max(1, hard - flags.OWN_DESCRIPTORS)
-        connections = min(connections, CLIENT_PROCESSES_MOST * each)
+        processes = min(client_processes, CLIENT_PROCESSES_MOST)
+        connections = min(connections, processes * each)
     # the system's descriptors, of both ends: used, unused, most
     used, _, most = (procfs.read_text("/proc/sys/fs/file-nr").split() + [""] * 3)[:3]
     if used.isdigit() and most.isdigit():

@@ -69,7 +69,7 @@ class Location(Protocol):
 
     def room(self) -> Room:
         """Return what servers that take turns may use now, and their clients."""
-        return capacity.local_room()
+        return capacity.local_room(len(self.cores({}).client))
 
     def tasks(self) -> int:
         """Return how many tasks the system of the servers allows in all."""

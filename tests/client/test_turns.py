@@ -160,7 +160,7 @@ def test_all_users_ask_who_connect_for_each_request(take_turns, engine):
 
 def test_a_lone_user_is_counted_for_as_long_as_its_answers_take(take_turns, engine):
     """The answer under way at the end of the lead-in made its rate too high."""
-    flags = f"--connections 1 --slice 2ms --duration 0.5 --warmup 0.1 {engine}"
+    flags = f"--connections 1 --slice 2ms --duration 1.5 --warmup 0.1 {engine}"
     _, slices = take_turns(2, flags)
     counted = slices[slices["counted"].eq(1) & slices["requests"].gt(0)]
     assert len(counted) > 50
