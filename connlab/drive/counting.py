@@ -168,10 +168,8 @@ def _pairs(
 def _per_request(short: Mapping[str, int], long: Mapping[str, int]) -> dict[str, Any]:
     """Return the events per request: the differences between the two runs.
 
-    Only system calls must be more in the long run. Switches and wake-ups depend on
-    which processors the scheduler gave to server and client: a short run with both on
-    one of them had 209 switches, a long one on two 37. Where they are fewer in the
-    long run, they count as 0: what requests add is within chance.
+    Only system calls must be more in the long run. Where switches and wake-ups are
+    fewer there, they count as 0: what requests add is within chance.
 
     >>> _per_request({"requests": 10, "sendto": 12}, {"requests": 30, "sendto": 32})
     {'failure': None, 'requests': 20, 'per_request': {'sendto': 1.0}}

@@ -180,17 +180,18 @@ def visit(
     asks: Mapping[str, Any],
     *,
     under: Sequence[str] = (),
+    sets: Cores | None = None,
     files: Sequence[str] = (),
     timeout_s: float = 60.0,
 ) -> tuple[dict[str, Any], Ended]:
     """Run a client against a server to its end; return its report, and how it ended.
 
-    `asks` are its settings by the names of `connlab.drive.flags.FLAGS`; the others are
-    as for `running`. Raises `ProgramError` with what it printed when it fails, or takes
+    `asks` are its settings by the names of `connlab.drive.flags.FLAGS`, `sets` the
+    cores as for `start_client`; the others are as for `running`. Raises `ProgramError` with what it printed when it fails, or takes
     longer than `timeout_s`.
     """
     host, report = server.host, None
-    client = start_client(server, asks, under=under, files=files)
+    client = start_client(server, asks, under=under, sets=sets, files=files)
     try:
         report = host.ready(client, timeout_s=timeout_s)
     finally:

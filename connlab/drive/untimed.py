@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from connlab import schema
-from connlab.drive import machine, programs, servers, store, workers
+from connlab.drive import cores, machine, programs, servers, store, workers
 from connlab.drive.running import running, visit
 
 #: until a server listens, and until a client's report is there
@@ -71,7 +71,13 @@ def measure(
 def traced(
     tracer: Sequence[str], model: schema.Model, factors: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Run a server under a tracer and one client to its end; return its report."""
+    """Run a server under a tracer and one client to its end; return its report.
+
+    Each on a core of its own, as in the timed trials of the same load: on which cores
+    they are decides how often a server sleeps.
+    """
+    pair = cores.one_each(cores.available())
     count = workers.needed(model, factors["connections"])
-    with running(model.name, under=tracer, ready_s=READY_S, workers=count) as server:
-        return visit(server, factors, timeout_s=_REPORT_S)[0]
+    options = {"cores": pair.server, "ready_s": READY_S, "workers": count}
+    with running(model.name, under=tracer, **options) as server:
+        return visit(server, factors, sets=pair, timeout_s=_REPORT_S)[0]
