@@ -85,14 +85,27 @@ static void run_threads(const struct plan *plan, unsigned process)
         pthread_join(tasks[i].thread, NULL);
 }
 
+/* Waits until one of these ends. There may be other children: of the program
+ * that became this one by exec(2), and, for the first process of a container,
+ * orphans. */
+static int wait_for_one(const pid_t *pids, unsigned count)
+{
+    for (;;) {
+        int status;
+        pid_t pid = wait(&status);
+        if (pid < 0 && errno != EINTR)
+            err(1, "wait");
+        for (unsigned i = 0; i < count; i++)
+            if (pid == pids[i])
+                return status;
+    }
+}
+
 /* A process that died takes its threads out of the count, so that the others
  * begin without it. Returns whether it ended well. */
-static bool reap(const struct plan *plan)
+static bool reap(const struct plan *plan, const pid_t *pids)
 {
-    int status;
-    while (wait(&status) < 0)
-        if (errno != EINTR)
-            err(1, "wait");
+    int status = wait_for_one(pids, (unsigned)plan->processes);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return true;
     if (WIFSIGNALED(status))
@@ -114,19 +127,19 @@ static bool is_written(const struct plan *plan)
 static bool run_processes(const struct plan *plan)
 {
     bool well = true;
-    pid_t self = getpid();
+    pid_t self = getpid(), pids[MAX_PROCESSES];
     for (unsigned i = 0; i < plan->processes; i++) {
-        pid_t pid = fork();
-        if (pid < 0)
+        pids[i] = fork();
+        if (pids[i] < 0)
             err(1, "fork");
-        if (pid == 0) {
+        if (pids[i] == 0) {
             parent_die_with(self);
             run_threads(plan, i);
             _exit(is_written(plan) ? 0 : 1);
         }
     }
     for (unsigned i = 0; i < plan->processes; i++)
-        well &= reap(plan);
+        well &= reap(plan, pids);
     return well;
 }
 

@@ -437,14 +437,16 @@ static int64_t read_asleep_cpu_ns(struct watch *watch)
 
 /* Counting begins behind the lead-in. The answer under way then counts whole,
  * and the rate of a lone user was 1.7 % too high for it (slices of 2 ms): one
- * who asks with each answer is counted for as long as its answers took. */
+ * who asks with each answer is counted for as long as its answers took. One who
+ * failed meanwhile has paused. */
 static uint64_t counting_from_ns(const struct rounds *r,
                                  const struct slice_sum *sum)
 {
     const struct plan *plan = r->plan;
     const struct slice_part *parts = &sum->parts;
     bool lone = plan->targets[sum->target].active == 1 && plan->rate == 0 &&
-                plan->think.mean_ns == 0 && plan->byte_rate == 0;
+                plan->think.mean_ns == 0 && plan->byte_rate == 0 &&
+                parts->errors == 0;
     if (lone && parts->requests > 0 && sum->end_ns == parts->last_answer_ns)
         return clock_later(sum->end_ns - parts->response_ns, sum->begin_ns);
     return clock_earlier(sum->begin_ns + plan->lead_in_ns, sum->end_ns);

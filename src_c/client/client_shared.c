@@ -108,9 +108,11 @@ void shared_warmed(struct shared *shared, const struct plan *plan,
     if (atomic_fetch_add(&shared->warmed, 1) + 1 < shared->threads)
         return;
     double all = (double)atomic_load(&shared->warm_answers);
+    /* answers of no time, as without a warm-up, tell of no rate */
+    bool told = all > 0 && (plan_is_timed(plan) || plan->warmup_s > 0);
     double wanted =
-        all > 0 ? plan->response_times * mean_response_ns(shared, plan, all)
-                : (double)most;
+        told ? plan->response_times * mean_response_ns(shared, plan, all)
+             : (double)most;
     uint64_t width = wanted < (double)most ? (uint64_t)wanted : most;
     atomic_store(&shared->to_ns, from_ns + (width > least ? width : least));
 }

@@ -158,7 +158,8 @@ static bool take_reply(struct redis_pool *pool, struct redis_request *request)
     conn_replied(request->conn, redis->reply, redis->got);
     if (wants_more(request->conn))
         return false;
-    if (request->conn->hang_up) /* whatever it is, it is not RESP */
+    /* it is not RESP; or memory is out, and the rest of it was not read */
+    if (request->conn->hang_up || request->conn->want == WANT_CLOSE)
         redis_pool_close(pool, redis);
     else
         redis_conn_keep(redis);

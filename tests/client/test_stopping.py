@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
+import conftest
 import psutil
 import pytest
 from conftest import is_running
@@ -50,6 +52,16 @@ def test_loss_of_one_process_is_said():
     assert process.returncode == 1
     assert b"killed by signal 9" in diagnostics
     assert json.loads(output)["stop"] == "interrupted"
+
+
+def test_children_that_it_did_not_fork_are_none_of_its_processes():
+    """The loss of one that it has from the shell that became it ended the load."""
+    with serving(echo) as server:
+        words = command(server.port, "--connections 4 --duration 0.5 --processes 2")
+        script = f"sleep 60 & kill -9 $!; exec {shlex.join(map(str, words))}"
+        done = conftest.ran("sh", "-c", script, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["stop"] == "duration"
 
 
 def test_loss_of_all_processes_leaves_no_time():

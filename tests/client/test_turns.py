@@ -169,6 +169,23 @@ def test_a_lone_user_is_counted_for_as_long_as_its_answers_take(take_turns, engi
     )
 
 
+def test_a_lone_user_who_fails_is_counted_for_the_slice(take_turns, engine):
+    """Its pauses after failures were in no answer, and its rate was twelve times it."""
+    visits = itertools.count()
+
+    def every_other(connection: socket.socket, server: FakeServer) -> None:
+        if next(visits) % 2 == 0:
+            echo(connection, server)
+
+    flags = f"--connections 1 --requests-per-connection 1 --duration 0.5 {engine}"
+    with serving(every_other) as server:
+        _, slices = take_turns([server.port], flags)
+    counted = slices[slices["counted"].eq(1)]
+    assert counted["errors"].sum() > 10
+    assert counted["requests"].sum() > 10
+    assert counted["seconds"].sum() > 0.9 * counted["slice_seconds"].sum()
+
+
 def test_a_slice_waits_for_answers_twenty_five_times_its_length_at_most(take_turns):
     flags = "--connections 1 --workload work --delay fixed:400ms --duration 0.5"
     _, slices = take_turns(1, flags, server="thread --workload work")

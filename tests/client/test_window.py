@@ -56,6 +56,14 @@ def test_a_window_is_not_prolonged_without_end(load, more, most):
     assert result["window"]["seconds"] == pytest.approx(most)
 
 
+def test_an_answer_that_comes_as_the_window_opens_tells_of_no_rate(load):
+    """It was taken for one of no time, and the window ended after --duration."""
+    flags = "--connections 50 --duration 0.05 --warmup 0 --response-times 100"
+    for _ in range(5):
+        result, _ = load(echo, flags, "--spin always")
+        assert result["window"]["seconds"] == pytest.approx(0.25)
+
+
 def test_arrivals_are_on_time_before_the_end_of_the_window_is_known():
     """A process stands still as the window opens: the other does not wait for it."""
     flags = "--connections 2 --active 1 --processes 2 --rate 400 --arrivals paced"
