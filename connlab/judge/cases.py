@@ -5,7 +5,6 @@ own statistics cannot be asked here, as nobody knows where it keeps them.
 """
 
 import contextlib
-import csv
 import itertools
 import shlex
 import socket
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connlab.drive import cases, procfs
+from connlab.drive import cases, procfs, turns
 from connlab.drive.cases import CONNECTIONS, QUESTIONS, REQUESTS, SIZES, Answer
 from connlab.drive.host import ProgramError
 from connlab.drive.running import NotServing, Running, running, visit
@@ -156,8 +155,7 @@ def _ask_client(serving: Running) -> tuple[dict | None, str, list[dict]]:
         report, ended = visit(serving, asks, files=[_TABLE], timeout_s=_WAIT_S)
     except ProgramError as error:
         return None, str(error), []
-    rows = csv.DictReader(ended.files[_TABLE].decode().splitlines())
-    return report, "", list(rows)
+    return report, "", turns.table(ended.files[_TABLE])
 
 
 def _answers_of(report: dict, rows: list[dict]) -> dict[str, tuple[bool | None, str]]:

@@ -150,18 +150,23 @@ def _repeated(times: int, once: Callable[[int], object]) -> str | None:
 
 
 def _answered(sock: socket.socket, message: bytes) -> str | None:
-    """Send a message and see it come back; what came back tells what cannot be sent."""
+    """Send a message and see it come back; what came back tells what cannot be sent.
+
+    Where only a part came in time, the rest would come before the answer to another.
+    """
     with suppress(ConnectionError):
         sock.sendall(message)
     return _returned(sock, message)
 
 
-def _returned(sock: socket.socket, sent: bytes, *, more: int = 0) -> str | None:
+def _returned(
+    sock: socket.socket, sent: bytes, *, more: int = 0, until: float | None = None
+) -> str | None:
     """See all of what was sent come back; with `more`, and nothing else, but an end.
 
     Less of it when that takes long, and say so, here and below.
     """
-    until = time.monotonic() + ENOUGH_S
+    until = time.monotonic() + ENOUGH_S if until is None else until
     return _same_by(until, sent, returned(sock, sent, len(sent) + more, until=until))
 
 
@@ -202,10 +207,10 @@ def _lengths(connect: Connect) -> str | None:
 
 
 @_conversation(REQUIRED, "every byte", "zeros, newlines, all 256 values")
-def _every_byte(connect: Connect) -> None:
+def _every_byte(connect: Connect) -> str | None:
+    messages = (bytes(range(256)), bytes(100), b"\n" * 10, b"no end of a line")
     with connect() as sock:
-        for message in (bytes(range(256)), bytes(100), b"\n" * 10, b"no end of a line"):
-            _answered(sock, message)
+        return next(filter(None, (_answered(sock, m) for m in messages)), None)
 
 
 @_conversation(REQUIRED, "one connection", "200 messages in turn")
@@ -215,9 +220,9 @@ def _one_connection(connect: Connect) -> str | None:
 
 
 @_conversation(REQUIRED, "byte by byte", "200 bytes, each sent alone")
-def _byte_by_byte(connect: Connect) -> None:
+def _byte_by_byte(connect: Connect) -> str | None:
     with connect() as sock:
-        same(MIB[:200], exchange(sock, MIB[:200], [1] * 200))
+        return _exchanged(sock, MIB[:200], [1] * 200)
 
 
 @_conversation(REQUIRED, "a mebibyte", "a mebibyte, whole and in odd chunks")
@@ -263,7 +268,7 @@ def _reads_late(connect: Connect) -> str | None:
 
 
 @_conversation(REQUIRED, "own answers", "a second client while the first reads late")
-def _own_answers(connect: Connect) -> None:
+def _own_answers(connect: Connect) -> str | None:
     """See each get its own bytes, though answers to the first wait meanwhile.
 
     A server may well read from the second only when the first has gone.
@@ -275,7 +280,7 @@ def _own_answers(connect: Connect) -> None:
         select.select([second], [], [], _MEANWHILE_S)
         _returned_late(first, sent, most_s=ENOUGH_S)
         first.close()
-        _returned(second, asked)
+        return _returned(second, asked)
 
 
 @_conversation(REQUIRED, "in a row", "500 clients, one after the other")
@@ -319,35 +324,40 @@ def _idle_neighbour(connect: Connect) -> None:
 
 
 @_conversation(CONCURRENT, "a hundred", "a hundred clients at the same time")
-def _hundred(connect: Connect) -> None:
+def _hundred(connect: Connect) -> str | None:
+    until, said = time.monotonic() + ENOUGH_S, None
     with ExitStack() as stack:
         socks = [stack.enter_context(connect()) for _ in range(100)]
         for n, sock in enumerate(socks):
             sock.sendall(b"%05d" % n)
         for n, sock in enumerate(socks):
-            _returned(sock, b"%05d" % n)
+            said = _returned(sock, b"%05d" % n, until=until) or said
+    return said
 
 
 @_conversation(ISOLATING, "slow sender", "a client that sends a byte now and then")
-def _slow_sender(connect: Connect) -> None:
+def _slow_sender(connect: Connect) -> str | None:
     with connect() as slow, connect() as sock:
         for byte in b"slowly":
             slow.sendall(bytes([byte]))
-            _answered(sock, b"quick")
+            if said := _answered(sock, b"quick"):
+                return said
         same(b"slowly", receive(slow, 6))
+    return None
 
 
 @_conversation(ISOLATING, "mute reader", "a client that sends and never reads")
-def _mute_reader(connect: Connect) -> None:
+def _mute_reader(connect: Connect) -> str | None:
     with connect() as mute, connect() as sock:
-        _answered(sock, b"before")
+        if said := _answered(sock, b"before"):
+            return said
         sent = fill(mute, most=128 << 20, most_s=4 * ENOUGH_S)
         if sent >= 128 << 20:
             raise Mismatch(
                 f"took {sent >> 20} MiB from a client that reads nothing: a server "
                 "that keeps all of it can be made to run out of memory"
             )
-        _answered(sock, b"after")
+        return _answered(sock, b"after")
 
 
 EVERY = (*REQUIRED, *CONCURRENT, *ISOLATING)
