@@ -218,6 +218,15 @@ def test_a_pair_has_the_interval_that_its_section_prints():
     assert compare(trials, "less", printed=section).effect == alone
 
 
+def test_one_that_took_turns_is_not_compared_with_one_alone():
+    frame = two(50, 100)
+    assert compare(frame, "less").verdict == HOLDS
+    frame["set"] = frame["model"].where(frame["model"].eq("pool"))
+    judged = compare(frame, "less")
+    assert judged.verdict == OPEN
+    assert "measured alone" in judged.why
+
+
 # ---- cells that keep their connections -----------------------------------------------
 
 
@@ -249,6 +258,14 @@ SURVIVES = {"rule": "survives", "arm": {"model": "select"}}
 def test_survives(levels, verdict):
     rule = {**SURVIVES, "passes": [1000], "fails": [2000]}
     assert apply(survivors(levels), rule).verdict == verdict
+
+
+def test_of_a_level_those_with_the_most_processes_tell():
+    """One process has no descriptors for what six carry."""
+    one = survivors({1000: (0,), 2000: (0,)}).assign(processes=None)
+    six = survivors({1000: (1,)}).assign(processes=6)
+    rule = {**SURVIVES, "passes": [1000], "fails": [2000]}
+    assert apply(pd.concat([one, six]), rule).verdict == HOLDS
 
 
 @pytest.mark.parametrize(

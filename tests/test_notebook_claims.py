@@ -606,7 +606,7 @@ def waited(
     names = {
         "works": ["spin", "echo"],
         "connections": [50, 1000],
-        "half": 0.7,
+        "level": 0.7,
         "each": "50 µs",
         "tail": "slice_p99_s",
         "names": {m: m.upper() for m in "abc"},

@@ -107,10 +107,11 @@ def test_a_round_that_is_there_is_not_measured_again(tmp_path, program):
     assert (tmp_path / "count").read_text().count("x") == 3
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["round"] for line in lines] == [0, 1, 2]
-    floor(tmp_path, program, 2, duration=0.2)
-    measured = calibration.load_floors("made", root=tmp_path)
-    assert set(measured["metric"]) == {"thread_create_s", "switch_s"}
-    assert len(measured) == 4
+    for changed in ({"duration": 0.2}, {"connections": 20}):
+        floor(tmp_path, program, 2, **changed)
+        measured = calibration.load_floors("made", root=tmp_path)
+        assert set(measured["metric"]) == {"thread_create_s", "switch_s"}
+        assert len(measured) == 4
 
 
 def test_a_floor_that_fails_gives_its_last_words(tmp_path, program):

@@ -17,7 +17,7 @@ from connlab.claims.finding import (
 from connlab.drive.programs import unknown
 from connlab.intervals import TRIALS_MIN
 from connlab.study.formatting import listing
-from connlab.study.frames import Cell, kept_all, select
+from connlab.study.frames import Cell, kept_all, not_accepted, select
 
 _LEVELS = {
     "right": "as claimed at",
@@ -44,9 +44,11 @@ def survives(
     could have passed do not count (`_put_to_servers`). A server that carried
     more than a level that was not measured carried that, too. A level is tried and not
     estimated, so that one trial tells; where they are too few for an interval, the
-    finding says how many.
+    finding says how many. Of a level that was tried with several numbers of server
+    processes those with the most count, as each has descriptors of its own.
     """
-    cells = dict(list(select(_put_to_servers(trials), arm).groupby("connections")))
+    tried_at = _by_most_processes(select(_put_to_servers(trials), arm))
+    cells = dict(list(tried_at.groupby("connections")))
     none = trials.iloc[:0]
     most = max((n for n, c in cells.items() if _outcome(c, True) == "right"), default=0)
     levels: dict[str, list[str]] = {}
@@ -87,21 +89,27 @@ def _put_to_servers(trials: pd.DataFrame) -> pd.DataFrame:
     return trials[~(no_client | of_client).astype(bool)]
 
 
+def _processes(trials: pd.DataFrame) -> pd.Series:
+    """Return of each trial how many processes its server had."""
+    one = pd.Series(1, index=trials.index)
+    return trials.get("processes", one).fillna(1).astype(int)
+
+
+def _by_most_processes(trials: pd.DataFrame) -> pd.DataFrame:
+    processes = _processes(trials)
+    most = processes.groupby(trials["connections"]).transform("max")
+    return trials[processes == most]
+
+
 def _outcome(cell: pd.DataFrame, passing: bool) -> str:
     kept = kept_all(cell)
     if kept.empty:
         return "missing"
-    if (kept & _waiting(cell)).any():
+    if (kept & not_accepted(cell)).any():
         return "waiting"
     if kept.any() and not kept.all():
         return "mixed"
     return "right" if kept.all() == passing else "wrong"
-
-
-def _waiting(cell: pd.DataFrame) -> pd.Series:
-    """Mark the trials whose server had yet to accept connections, if it counts them."""
-    behind = cell.get("accepted", cell["connections"]) < cell["connections"]
-    return behind.fillna(False).astype(bool)
 
 
 def outlasts(trials: pd.DataFrame, *, arm: Cell, baseline: Cell) -> Finding:
@@ -147,12 +155,11 @@ class _Limit(NamedTuple):
 
 def _whole_up_to(cell: pd.DataFrame) -> dict[int, _Limit]:
     """Return the limit of a server by its processes."""
-    processes = cell.assign(processes=cell.get("processes", 1)).fillna({"processes": 1})
     found = {}
-    for number, rows in processes.groupby("processes"):
+    for number, rows in cell.groupby(_processes(cell)):
         kept, level = kept_all(rows), rows["connections"]
         unbroken, tried = kept.groupby(level).all(), kept.groupby(level).size()
-        whole = (kept & ~_waiting(rows)).groupby(level).all()
+        whole = (kept & ~not_accepted(rows)).groupby(level).all()
         broke = min(unbroken.index[~unbroken], default=math.inf)
         most = max(whole.index[whole & (whole.index < broke)], default=0)
         beside = [n for at, n in tried.items() if at in (most, broke)]

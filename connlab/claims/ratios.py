@@ -28,6 +28,7 @@ from connlab.study.interval import Interval
 LIMITED = "the client was the bottleneck of "
 """Followed by the cell, or how many."""
 _OPEN = "undetermined"
+_ONE_ALONE = "one was measured alone, and the other in turns, which cost it its caches"
 _ALIKE = "shown to be alike within the margin"
 _SCALED = {"throughput_rps": "throughput_scaled_rps"}
 """Metrics that a section prints at another scale, which leaves a ratio as it is."""
@@ -80,7 +81,8 @@ def compare(
     """Compare two cells by the ratio of their geometric means.
 
     1. The ratio and its interval: those that a section prints of this pair, else of
-       this pair alone (`connlab.intervals.ratio`).
+       this pair alone (`connlab.intervals.ratio`). A server that was measured alone is
+       not compared with one that took turns, as in sections.
     2. Where the client was the bottleneck of one cell, that server could only be
        better: one bound of the interval remains, and the other is open.
     3. `judge_ratio` gives the verdict.
@@ -97,6 +99,8 @@ def compare(
         raise Untestable(f"no trials of both with {metric} above 0")
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, of=of)
+    if turns.took_turns(y) != turns.took_turns(x):
+        raise Untestable(_ONE_ALONE, effect, of=of)
     limited = [client_bound(side, metric) for side in (y, x)]
     if all(limited):
         raise Untestable(LIMITED + "both", effect, of=of)

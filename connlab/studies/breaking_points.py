@@ -17,7 +17,7 @@ import pandas as pd
 from connlab.drive.checkup import Capacity
 from connlab.drive.flags import DRAIN_S, SETTLE_S
 from connlab.study.formatting import counted, listing, plain, span
-from connlab.study.frames import FAILURES, LIMITS, kept_all
+from connlab.study.frames import FAILURES, LIMITS, kept_all, not_accepted
 
 NEAR = 0.05
 """Relative distance of the levels below and above a predicted limit."""
@@ -106,12 +106,8 @@ def carried(frame: pd.DataFrame) -> pd.Series:
 
 def _sound(frame: pd.DataFrame) -> pd.Series:
     limited = frame["label"].fillna("").str.startswith("limit-bound")
-    left_out = _not_accepted(frame) | _never_answered(frame)
+    left_out = not_accepted(frame) | _never_answered(frame)
     return (kept_all(frame) & ~limited & ~left_out).astype(bool)
-
-
-def _not_accepted(frame: pd.DataFrame) -> pd.Series:
-    return (frame["accepted"] < frame["connections"]).fillna(False).astype(bool)
 
 
 def _never_answered(frame: pd.DataFrame) -> pd.Series:
@@ -200,7 +196,7 @@ def _server_symptom(broken: pd.DataFrame) -> str:
         if len(values):
             commonest = values.mode()[0]
             return names.get(commonest, commonest)
-    if _not_accepted(broken).any():
+    if not_accepted(broken).any():
         return "some are never accepted"
     starved = (broken["fairness_requests_min"] == 0).any()
     return "some are never served" if starved else ""

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping
 import pandas as pd
 
 from connlab import schema
+from connlab.study.frames import not_accepted
 
 ROWS = ["model", "clients"]
 CLIENTS = ("unlimited", "rate-limited")
@@ -131,11 +132,10 @@ def starting(trials: pd.DataFrame) -> pd.Series:
     accepted all was starting for certain. Under Wine a thread takes half a millisecond
     to a whole one, so one with a thread or two for each of 1000 may have been.
     """
-    behind = trials["accepted"] < trials["connections"]
     many = trials["threads"] >= trials["connections"]
     there = trials["model"].map(system).ne("Linux")
-    marked = behind.fillna(False) | (many.fillna(False) & there)
-    return trials["byte_rate"].notna() & marked.astype(bool)
+    marked = not_accepted(trials) | (many.fillna(False) & there).astype(bool)
+    return trials["byte_rate"].notna() & marked
 
 
 def ends(atlas: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:

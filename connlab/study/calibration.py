@@ -70,21 +70,24 @@ def load_floors(
     """Return the measurements of all rounds of a study's ``floor.jsonl``.
 
     As from `floors`, `repeat` being the round, and `connections` those of the echo;
-    without a row when there is none. Rounds of another program or environment than the
-    last one's are left out.
+    without a row when there is none. Rounds of another program or environment, or with
+    other settings than the last one's are left out; study 12 asks with several numbers
+    of connections.
     """
     folder = schema.study_folder(run, study, root=root)
     rounds = schema.read_log(folder / "floor.jsonl").trials
     if not rounds:
         return floors({}).assign(connections=None)
-    last = [rounds[-1].get(key) for key in ("environment", "duration")]
+    settings = ["environment", "duration", "cores"]
+    settings += ["connections"] if study == STUDY else []
+    last = [rounds[-1].get(key) for key in settings]
     return pd.concat(
         [
             floors(r["report"]).assign(
                 repeat=r["round"], connections=r["report"].get("connections")
             )
             for r in rounds
-            if [r.get(key) for key in ("environment", "duration")] == last
+            if [r.get(key) for key in settings] == last
         ],
         ignore_index=True,
     )

@@ -263,6 +263,12 @@ def kept_all(frame: pd.DataFrame) -> pd.Series:
     return kept.fillna(False).astype(bool)
 
 
+def not_accepted(frame: pd.DataFrame) -> pd.Series:
+    """Mark the trials whose server had yet to accept connections, if it counts them."""
+    behind = frame.get("accepted", frame["connections"]) < frame["connections"]
+    return behind.fillna(False).astype(bool)
+
+
 def failed_only(frame: pd.DataFrame, gates: Sequence[str]) -> pd.Series:
     """Mark the trials that failed no gates but these, and at least one of them.
 

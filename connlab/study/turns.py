@@ -188,9 +188,7 @@ def carried(trials: pd.DataFrame) -> pd.Series:
 
     Ratios within its set need it; it is no trial of the baseline's cell.
     """
-    if "carried" not in trials:
-        return pd.Series(False, index=trials.index)
-    return trials["carried"].eq(True)
+    return _column(trials, "carried").eq(True)
 
 
 def cores_off(trials: pd.DataFrame) -> pd.Series:
@@ -198,16 +196,17 @@ def cores_off(trials: pd.DataFrame) -> pd.Series:
 
     0 where that is not known.
     """
-    if "cores_off" not in trials:
-        return pd.Series(0.0, index=trials.index)
-    return trials["cores_off"].fillna(0.0)
+    return _column(trials, "cores_off").fillna(0.0)
 
 
 def in_turns(trials: pd.DataFrame) -> pd.Series:
     """Mark the trials whose servers shared a client with others."""
-    if "set" not in trials:
-        return pd.Series(False, index=trials.index)
-    return trials["set"].notna()
+    return _column(trials, "set").notna()
+
+
+def _column(trials: pd.DataFrame, name: str) -> pd.Series:
+    """Return a column; nothing but missing values where trials have none."""
+    return trials.get(name, pd.Series(math.nan, index=trials.index))
 
 
 def took_turns(side: pd.DataFrame) -> bool:
