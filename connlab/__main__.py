@@ -716,10 +716,11 @@ def contribute(run: str) -> None:
     It is checked first. The file is written below build/contribution.
     """
     from connlab.publish import contributing
+    from connlab.study.formatting import counted
 
     packed = contributing.pack(run)
     for name, count in packed.replaced.items():
-        click.echo(f"replaced: {name}, {count} times")
+        click.echo(f"replaced: {name}, {counted(count, 'time')}")
     if packed.missing:
         click.echo(f"without results, as the run has none: {', '.join(packed.missing)}")
     click.echo('how to give it: CONTRIBUTING.md, "Give a run of your machine"')
@@ -733,7 +734,9 @@ def _fail_on(problems: Sequence[str]) -> None:
     for problem in problems:
         click.echo(f"problem: {problem}", err=True)
     if problems:
-        raise click.ClickException(f"the paper has {len(problems)} problems")
+        from connlab.study.formatting import counted
+
+        raise click.ClickException(f"the paper has {counted(len(problems), 'problem')}")
 
 
 def _check_renderer(rendered: Rendered) -> None:

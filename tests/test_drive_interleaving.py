@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 from collections import Counter
 from types import SimpleNamespace
 from unittest.mock import ANY
@@ -309,6 +310,9 @@ def test_a_slice_is_long_beside_a_server_that_connlab_did_not_write(
     assert {cell["slice"] for cell in made.cells} == {1e3 * length_s}
 
 
+SERVERS_OF_FIVE = ({"connections": 5},) * 2
+
+
 def made_set(client: dict, *, pause_s: float | None = None) -> turns.Setting:
     """Return the setting of a set of two servers, of 5 and 7 users."""
     servers = tuple({"connections": users} for users in (5, 7))
@@ -333,6 +337,13 @@ def test_a_client_is_told_how_long_slices_are_and_when_it_is_late(
     assert words[words.index("--connections") + 1] == "5,7"
     swapped = turns.client_flags(made_set(client), order=(1, 0))
     assert swapped[swapped.index("--connections") + 1] == "7,5"
+
+
+def test_what_is_left_of_a_set_keeps_its_own_number_of_users():
+    """The client asked with the most that any server of the set should have had."""
+    left = dataclasses.replace(made_set({"connections": 7}), servers=SERVERS_OF_FIVE)
+    words = turns.client_flags(left)
+    assert words[words.index("--connections") + 1] == "5"
 
 
 def test_a_server_of_a_set_has_one_user_unless_it_says_how_many():
@@ -617,6 +628,7 @@ def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
 
     def run(setting, *, host):
         started.append([server["model"] for server in setting.servers])
+        time.sleep(0.05)
         if "poll" in started[-1]:
             place = started[-1].index("poll")
             raise turns.SetError("server poll: no", kind="server-start", server=place)
@@ -630,6 +642,7 @@ def test_a_server_that_does_not_come_up_fails_alone(monkeypatch):
     assert started == [["epoll", "poll"], ["epoll"]]
     kinds = [outcome.failure.kind for outcome in outcomes]
     assert kinds == ["client-hung", "server-start"]
+    assert all(outcome.seconds >= 0.05 for outcome in outcomes)  # of a budget
 
 
 def test_parts_of_a_set_carry_the_baseline_and_are_resumed(

@@ -60,6 +60,15 @@ def test_a_burst_takes_as_long_as_its_delays_keep_the_workers_busy(workers, seco
     assert guess_s == pytest.approx(seconds + 0.08, rel=0.4)
 
 
+@pytest.mark.parametrize(
+    ("more", "holds", "seconds"), [({}, "one", 20.5), ({"think": "500"}, None, 0.66)]
+)
+def test_a_burst_takes_longer_where_one_is_served_or_users_think(more, holds, seconds):
+    burst = {"workload": "work", "connections": 256, "requests": 1, "delay": "80"}
+    model = schema.Model(name="m", family="f", label="m", holds=holds)
+    assert plan.burst_s(burst | more, model) == pytest.approx(seconds, rel=0.1)
+
+
 @pytest.mark.parametrize(("delay_ms", "patient"), [(80, False), (200_000, True)])
 def test_of_a_burst_that_takes_long_the_last_answer_is_waited_for(delay_ms, patient):
     burst = {"requests": 1, "delay": delay_ms}

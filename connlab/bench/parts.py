@@ -18,8 +18,8 @@ BASE = "epoll"
 FEW, MANY = 50, 1000
 SIZE = 64
 #: what a request of `DEARER` costs more than one of `SLOWED`; both are slow enough to
-#: be the limit, as a server that is slower than its client lets it sleep, and pays for
-#: waking it
+#: be the limit, and their client never sleeps, not even without a core to itself: they
+#: would pay for waking it
 EXTRA_NS, SLOW_NS = 500, 4000
 SLOWED, DEARER = (f"{BASE}:extra-ns={ns}" for ns in (SLOW_NS, SLOW_NS + EXTRA_NS))
 LAG_RATE = 50_000

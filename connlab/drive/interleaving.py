@@ -18,6 +18,7 @@ leave some of its users unserved, a trial that counts requests or stops a server
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -303,14 +304,17 @@ def run(
     outcomes: dict[int, trials.Outcome] = {}
     model_of = [models[cell["model"]] for cell in cells]
     while left := [n for n in range(len(cells)) if n not in outcomes]:
-        servers = [cells[n] for n in left]
+        servers, began_s = [cells[n] for n in left], time.monotonic()
         try:
             name = grid.cell_key({**setting.factors, "model": len(servers)})
             of_all = in_turns(servers, setting)
             outcome = run_set(of_all, name=name, host=host, clients=clients)
         except turns.SetError as error:
-            for n in left if error.server is None else [left[error.server]]:
-                outcomes[n] = trials.not_measured(model_of[n], error.kind, str(error))
+            failing = left if error.server is None else [left[error.server]]
+            seconds = (time.monotonic() - began_s) / len(failing)
+            for n in failing:
+                lost = trials.not_measured(model_of[n], error.kind, str(error))
+                outcomes[n] = replace(lost, seconds=seconds)
             continue
         if outcome is None:
             return None

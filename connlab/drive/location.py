@@ -55,12 +55,8 @@ class Location(Protocol):
         """
         return core_to_core_s(sets)
 
-    def core_count(self) -> int:
-        """Return how many cores the machine of the server has for a run."""
-        return len(cores.available())
-
-    def cores_in_trial(self) -> dict[str, list[int] | bool]:
-        """Return what a trial keeps about cores beside its own sets."""
+    def cores_in_trial(self) -> dict[str, list[int]]:
+        """Return what a trial keeps beside its own sets: the cores that a run has."""
         return {"watched": list(cores.available())}
 
     def descriptors(self) -> int | None:
@@ -117,4 +113,4 @@ def core_count(recorded: Path | None = None) -> int:
     """
     if recorded:
         return store.recorded_manifest(recorded)["machine"]["cores"]
-    return configured().core_count()
+    return len(configured().cores_in_trial()["watched"])

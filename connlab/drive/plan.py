@@ -338,9 +338,12 @@ def burst_s(factors: Mapping[str, Any], model: schema.Model) -> float:
     """Guess how long a burst takes; 0 where a window is measured."""
     users, delay_s = flags.users(factors), flags.mean_s(factors.get("delay"))
     at_once = capacity.workers(factors) if model.workers == "fixed" else users
+    at_once = 1 if model.holds == "one" else at_once
     each_s = max(_answer_s(factors), delay_s / at_once)
-    requests = factors.get("requests")
-    return 0.0 if requests is None else users * requests * each_s + delay_s
+    if (requests := factors.get("requests")) is None:
+        return 0.0
+    thinking_s = requests * flags.mean_s(factors.get("think"))
+    return users * requests * each_s + delay_s + thinking_s
 
 
 def _window_s(factors: Mapping[str, Any], model: schema.Model) -> float:

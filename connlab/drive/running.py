@@ -187,8 +187,8 @@ def visit(
     """Run a client against a server to its end; return its report, and how it ended.
 
     `asks` are its settings by the names of `connlab.drive.flags.FLAGS`, `sets` the
-    cores as for `start_client`; the others are as for `running`. Raises `ProgramError` with what it printed when it fails, or takes
-    longer than `timeout_s`.
+    cores as for `start_client`; the others are as for `running`. Raises `ProgramError`
+    with what it printed when it fails, or takes longer than `timeout_s`.
     """
     host, report = server.host, None
     client = start_client(server, asks, under=under, sets=sets, files=files)

@@ -63,7 +63,7 @@ SLICE_REMOTE_S, LEAD_IN_AFAR, PAUSE_REMOTE = 0.05, 0.2, 0.2
 #: how long a server that hangs keeps its client before it is given up: so many slices
 #: (LONGEST_SLICES of ``src_c/client/client_slices.c``), and then ``--drain``
 HANGING_SLICES, HANGING_DRAIN_S = 25, 5.0
-#: how long a look at one server's memory keeps the driver from the next
+#: how long a look at one server's memory keeps the driver from the next, at most
 _LOOK_S = 0.05
 _OWN_CPU = ("server_cpu_ns", "rest_cpu_ns", "client_cpu_ns")
 
@@ -332,12 +332,13 @@ class _Course:
             begins = began + 0.1 + 60e-6 * sum(setting.connections)  # roughly
         else:
             begins = self.clients.grid.begins_s
-        look_at = begins + 0.5 * setting.client["warmup"]
-        unseen = self.watchable()
+        late_s = 0.5 * setting.client["warmup"]
+        look_at, unseen = begins + late_s, self.watchable()
+        look_s = min(_LOOK_S, late_s / max(1, len(unseen)))
         while True:
             left_s = began + allowed_s - time.monotonic()
             if unseen:
-                left_s = min(left_s, max(_LOOK_S, look_at - time.monotonic()))
+                left_s = min(left_s, max(look_s, look_at - time.monotonic()))
             report = self.client_host.ready(client, timeout_s=left_s)
             if report is not None or interrupt.requested():
                 return report or {}
@@ -406,9 +407,9 @@ def client_flags(setting: Setting, *, order: Sequence[int] | None = None) -> lis
     `order` is that of its targets, by place in the set; by default that of the set.
     """
     client, connections = dict(setting.client), setting.connections
-    if len(set(connections)) > 1:
-        places = range(len(connections)) if order is None else order
-        client["connections"] = ",".join(str(connections[place]) for place in places)
+    places = range(len(connections)) if order is None else order
+    users = [str(connections[place]) for place in places]
+    client["connections"] = ",".join(users if len({*users}) > 1 else users[:1])
     lengths = {"--slice": setting.slice_s, "--lead-in": setting.lead_in_s}
     if setting.pause_s is not None:
         lengths["--pause"] = setting.pause_s

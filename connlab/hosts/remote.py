@@ -146,10 +146,7 @@ class RemoteHosts:
         shared = not set(chosen).isdisjoint(client)
         return Cores(chosen, client, shared, remote=True)
 
-    def core_count(self) -> int:
-        return len(_cores_of(self.server))
-
-    def cores_in_trial(self) -> dict[str, list[int] | bool]:
+    def cores_in_trial(self) -> dict[str, list[int]]:
         """Return the cores of the server's host on which other programs are noted."""
         return {"watched": list(_cores_of(self.server))}
 
