@@ -225,6 +225,7 @@ def test_one_that_took_turns_is_not_compared_with_one_alone():
     judged = compare(frame, "less")
     assert judged.verdict == OPEN
     assert "measured alone" in judged.why
+    assert compare(frame, "less", apart=True).verdict == HOLDS
 
 
 # ---- cells that keep their connections -----------------------------------------------

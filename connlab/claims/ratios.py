@@ -75,6 +75,7 @@ def compare(
     arm: Cell,
     baseline: Cell,
     overlook: Sequence[str] = (),
+    apart: bool = False,
     printed: pd.DataFrame | None = None,
     **claimed: Any,
 ) -> Finding:
@@ -82,7 +83,8 @@ def compare(
 
     1. The ratio and its interval: those that a section prints of this pair, else of
        this pair alone (`connlab.intervals.ratio`). A server that was measured alone is
-       not compared with one that took turns, as in sections.
+       not compared with one that took turns, as in sections, unless the claim is about
+       one that cannot take turns (`apart`).
     2. Where the client was the bottleneck of one cell, that server could only be
        better: one bound of the interval remains, and the other is open.
     3. `judge_ratio` gives the verdict.
@@ -99,7 +101,7 @@ def compare(
         raise Untestable(f"no trials of both with {metric} above 0")
     if not effect.determined:
         raise Untestable(effect.note or "no interval", effect, of=of)
-    if turns.took_turns(y) != turns.took_turns(x):
+    if not apart and turns.took_turns(y) != turns.took_turns(x):
         raise Untestable(_ONE_ALONE, effect, of=of)
     limited = [client_bound(side, metric) for side in (y, x)]
     if all(limited):
