@@ -41,7 +41,7 @@ def rows(findings: Mapping[str, Finding]) -> pd.DataFrame:
 
 def draw(table: pd.DataFrame) -> Figure:
     """Draw the claims that ratios decided, as from `rows`."""
-    figure = Figure(figsize=(figures.WIDTH, 0.7 + 0.115 * len(table)))
+    figure = Figure(figsize=(figures.WIDTH, 0.65 + 0.1 * len(table)))
     ax = figure.add_subplot()
     low = min(_LIMITS[0], table["lo"].min() / 1.2)
     high = max(_LIMITS[1], table["hi"].max() * 1.2)
