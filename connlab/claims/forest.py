@@ -59,7 +59,7 @@ def draw(table: pd.DataFrame) -> Figure:
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}")
     ax.xaxis.set_minor_formatter(lambda v, _: "")
-    ax.set_yticks(range(len(table)), list(table["claim"])[::-1])
+    ax.set_yticks(range(len(table)), list(table["claim"])[::-1], fontsize=7)
     ax.set_ylim(-0.6, len(table) - 0.4)
     ax.set_xlabel("ratio")
     ax.grid(False, axis="y")
