@@ -78,8 +78,8 @@ class Room:
 def local_room(client_processes: int = CLIENT_PROCESSES_MOST) -> Room:
     """Return what one set may use of this machine as it is now.
 
-    Its client may have so many processes: with more than cores, all of them sleep
-    (`connlab.drive.flags.client_flags`).
+    Its client may have so many processes: with more than it has cores, all of them
+    sleep (`connlab.drive.flags.client_flags`).
     """
     connections = CONNECTIONS_MOST
     if hard := machine.limits()["descriptors"]["hard"]:  # of each client process
