@@ -28,7 +28,7 @@ from connlab.study.interval import Interval
 LIMITED = "the client was the bottleneck of "
 """Followed by the cell, or how many."""
 _OPEN = "undetermined"
-_ONE_ALONE = "one was measured alone, and the other in turns, which cost it its caches"
+_ONE_ALONE = "one side took turns, the other was measured alone"
 _ALIKE = "shown to be alike within the margin"
 _SCALED = {"throughput_rps": "throughput_scaled_rps"}
 """Metrics that a section prints at another scale, which leaves a ratio as it is."""

@@ -210,7 +210,10 @@ def _lengths(connect: Connect) -> str | None:
 def _every_byte(connect: Connect) -> str | None:
     messages = (bytes(range(256)), bytes(100), b"\n" * 10, b"no end of a line")
     with connect() as sock:
-        return next(filter(None, (_answered(sock, m) for m in messages)), None)
+        for message in messages:
+            if said := _answered(sock, message):
+                return said
+    return None
 
 
 @_conversation(REQUIRED, "one connection", "200 messages in turn")
